@@ -1,0 +1,42 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help run test bench clean
+
+help:
+	@echo "make run    train on CartPole for about two minutes and show what freezing does"
+	@echo "make test   check style, types and layers, and run all tests"
+	@echo "make bench  measure speed, memory and accuracy"
+	@echo "make clean  remove .venv and everything that was built"
+	@echo
+	@echo "The first of run, test and bench sets up .venv, which takes a few minutes."
+	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
+
+run: $(READY)
+	$(BIN)/python examples/first_run.py
+
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+# The stamp is touched last, so an install that broke off is done again.
+$(READY): pyproject.toml
+	@command -v $(PYTHON) > /dev/null || { echo "fpi needs Python 3.11 or newer, and there is no $(PYTHON) here." \
+		"Install it, or name another: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("fpi needs Python 3.11 or newer, and \
+	$(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python" % sys.version_info[:2])'
+	@echo "Setting up .venv; this takes a few minutes and happens once."
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

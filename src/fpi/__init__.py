@@ -1,0 +1,51 @@
+"""Frozen Policy Iteration: online reinforcement learning under linear Q^pi realizability.
+
+Deterministic dynamics, random rewards and start states, features that you give. `fpi.PAC` learns, explores by itself,
+and says how sure it is.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Heavy modules load when their names are first used, so that `import fpi` is quick.
+_HOMES = {
+    "PAC": "fpi.algorithms",
+    "load": "fpi.algorithms",
+    "PrefixRidge": "fpi.regression",
+    "FeatureMap": "fpi.features",
+    "OneHot": "fpi.features",
+    "TileCoding": "fpi.features",
+    "Fourier": "fpi.features",
+    "RBF": "fpi.features",
+    "ActionGrid": "fpi.control",
+    "evaluate": "fpi.learning",
+    "check_agent": "fpi.check_agent",
+}
+_MODULES = ("algorithms", "control", "errors", "features", "learning", "regression")
+
+__all__ = [*_HOMES, "__version__"]
+
+if TYPE_CHECKING:
+    from fpi.algorithms import PAC, load
+    from fpi.check_agent import check_agent
+    from fpi.control import ActionGrid
+    from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
+    from fpi.learning import evaluate
+    from fpi.regression import PrefixRidge
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"fpi.{name}")
+    else:
+        raise AttributeError(f"module 'fpi' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -1,0 +1,934 @@
+"""Every compiled loop of fpi: arrays in, arrays out.
+
+No fastmath and no BLAS: sums run in one fixed order, so the same data give the same bits on every
+machine, alone or in a batch, in one process or in many.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+IntVector = NDArray[np.int64]
+IntMatrix = NDArray[np.int64]
+IndexVector = NDArray[np.int32]
+IndexMatrix = NDArray[np.int32]
+FloatVector = NDArray[np.float64]
+LowVector = NDArray[np.float32]
+FloatMatrix = NDArray[np.float64]
+
+jit = njit(cache=True, error_model="numpy", nogil=True)
+
+
+@jit
+def tile_indices(x, grid, out):
+    """Write the active tile of every tiling; False if the observation is not finite.
+
+    A row of `grid` describes one dimension: its low end, tiles per unit, cells, whether it is periodic, and the shift
+    of every tiling as a share of a tile.
+    """
+    dims = grid.shape[0]
+    tilings = grid.shape[1] - 4
+    cells_per_tiling = 1
+    for j in range(dims):
+        if not np.isfinite(x[j]):
+            return False
+        cells_per_tiling *= int(grid[j, 2])
+    for i in range(tilings):
+        index = 0
+        for j in range(dims):
+            position = (x[j] - grid[j, 0]) * grid[j, 1]
+            cells = int(grid[j, 2])
+            shift = grid[j, 4 + i]
+            if grid[j, 3] != 0.0:
+                if not np.isfinite(position):  # overflowed: any one cell is as good as another
+                    position = 0.0
+                cell = int(np.floor(np.fmod(position, cells) + shift)) % cells
+            elif position <= 0.0:  # clipped, and safe for values an integer cannot hold
+                cell = 0
+            else:
+                # With several tilings there is one more cell than tiles: the range still ends at `tiles`.
+                tiles = cells - 1 if tilings > 1 else cells
+                cell = min(int(np.floor(min(position, float(tiles)) + shift)), cells - 1)
+            index = index * cells + cell
+        out[i] = i * cells_per_tiling + index
+    return True
+
+
+# --- The bank: many prefix regressions in a few append-only arrays --------------------------------------
+#
+# A bank holds R regressions of `blocks` blocks each; (regression, block) is a cell with a ridge regression
+# of its own. Data of all cells stand in one log, in order of arrival. With Sigma_k = ridge*I + sum phi phi'
+# over the first k data of a cell,
+#     u_k = Sigma_{k-1}^{-1} phi_k / sqrt(1 + |phi_k|^2),   e_k = (q_k - phi_k' theta_{k-1}) / sqrt(1 + |phi_k|^2),
+# where |phi|^2 = phi' Sigma_{k-1}^{-1} phi, so that for any query phi and g_k = u_k' phi
+#     |phi|^2 at k = |phi|^2 at k-1 - g_k^2     and     phi' theta_k = phi' theta_{k-1} + g_k e_k.
+# Every `every` data the sums start afresh from an anchor: the triangular factor R of Sigma with its right
+# hand side z, so errors do not pile up. The answer at prefix k is DEFINED as the anchor below it plus the
+# sums after it: it depends on data 1..k alone.
+
+
+class Bank(NamedTuple):
+    ridge: float
+    dim: int  # columns of one block
+    blocks: int
+    every: int  # data of a cell between two anchors
+    cells: IntMatrix  # per cell, see COUNT ...
+    sizes: IntVector  # per regression: data in all its blocks
+    ints: IntMatrix  # per datum, see CELL ...
+    floats: FloatMatrix  # per datum, see TARGET ...
+    indices: IndexMatrix  # per datum: its active columns; no columns if features are dense
+    values: FloatMatrix  # per datum: the values there
+    members: IndexVector  # per cell: a segment with the numbers of its data, in order
+    pool: FloatVector  # the rows u and the anchors
+    low: LowVector  # what the rows u of the running block lose by rounding; later ones are made from both parts
+    slots: IntMatrix  # hash table (cell, column) -> local column; sparse features only
+    used: IntVector  # how much of each growing array is in use, see LOG ...
+
+
+COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `members`
+CELL, ORDER, ROW, ROW_LENGTH, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(9)  # the last two are the caller's
+TARGET, INNOVATION, GAIN, TRACE = range(4)
+LOG, MEMBERS, POOL, LOW, SLOTS = range(5)
+EPS = 2.220446049250313e-16
+ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
+
+
+@jit
+def dot(a, b):
+    """Inner product in one fixed order: four running sums, which also lets the compiler use vectors."""
+    n = a.size
+    s0 = s1 = s2 = s3 = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+    for i in range(whole, n):
+        s0 += a[i] * b[i]
+    return (s0 + s1) + (s2 + s3)
+
+
+@jit
+def mix(z):
+    """The finaliser of splitmix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@jit
+def pick(seed, episode, stage, m):
+    """A number below m that looks random and is the same wherever it is asked for."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    z = mix(np.uint64(seed) + golden * np.uint64(episode + 1))
+    z = mix(z + golden * np.uint64(stage + 1))
+    return np.int64(z % np.uint64(m))
+
+
+@jit
+def slot_of(slots, code):
+    """Where `code` stands in the hash table, or the empty slot where it would go."""
+    mask = slots.shape[0] - 1
+    i = np.int64(mix(np.uint64(code))) & mask
+    while slots[i, 0] != 0 and slots[i, 0] != code:
+        i = (i + 1) & mask
+    return i
+
+
+@jit
+def locate(bank, cell, indices, where):
+    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched."""
+    for j in range(indices.size):
+        where[j] = -1
+        if indices[j] >= 0:  # a negative index is padding
+            i = slot_of(bank.slots, cell * bank.dim + indices[j] + 1)
+            if bank.slots[i, 0] != 0:
+                where[j] = bank.slots[i, 1]
+
+
+@jit
+def settle(bank, cell, indices, where):
+    """Like `locate`, but gives untouched columns the next local number."""
+    for j in range(indices.size):
+        where[j] = -1
+        if indices[j] < 0:
+            continue
+        code = cell * bank.dim + indices[j] + 1
+        i = slot_of(bank.slots, code)
+        if bank.slots[i, 0] == 0:
+            bank.slots[i, 0] = code
+            bank.slots[i, 1] = bank.cells[cell, LOCAL]
+            bank.cells[cell, LOCAL] += 1
+            bank.used[SLOTS] += 1
+        where[j] = bank.slots[i, 1]
+
+
+@jit
+def project(bank, datum, where, values):
+    """g = u' phi for one datum of the log."""
+    row = bank.ints[datum, ROW]
+    length = bank.ints[datum, ROW_LENGTH]
+    u = bank.pool[row : row + length]
+    if bank.indices.shape[1] == 0:
+        return dot(u, values)
+    g = 0.0
+    for j in range(where.size):
+        if 0 <= where[j] < length:
+            g += u[where[j]] * values[j]
+    return g
+
+
+@jit
+def scatter(where, values, y):
+    """A sparse vector as a dense one over the first y.size local columns."""
+    y[:] = 0.0
+    for j in range(where.size):
+        if 0 <= where[j] < y.size:
+            y[where[j]] += values[j]
+
+
+@jit
+def whiten(bank, datum, where, values, x):
+    """x = R^{-T} phi at the anchor under `datum`; returns the share of |phi|^2 outside the anchor."""
+    t = x.size
+    outside = 0.0
+    if bank.indices.shape[1] == 0:
+        x[:] = values
+    else:
+        scatter(where, values, x)
+        for j in range(where.size):
+            if not 0 <= where[j] < t:
+                outside += values[j] * values[j]
+    at = bank.ints[datum, ANCHOR]
+    for i in range(t):
+        length = t - i
+        r = bank.pool[at : at + length]
+        if x[i] != 0.0:
+            x[i] /= r[0]
+            for j in range(1, length):
+                x[i + j] -= r[j] * x[i]
+        at += length
+    return outside / bank.ridge
+
+
+# --- Double-double: numbers as unevaluated sums of two doubles, about 32 digits ---------------------------
+
+
+@jit
+def two_sum(a, b):
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+@jit
+def two_prod(a, b):
+    """a * b without error, by splitting both factors in halves."""
+    p = a * b
+    t = 134217729.0 * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = 134217729.0 * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@jit
+def dd_add(a, b):
+    s, e = two_sum(a[0], b[0])
+    return two_sum(s, e + (a[1] + b[1]))
+
+
+@jit
+def dd_mul(a, b):
+    p, e = two_prod(a[0], b[0])
+    return two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+
+
+@jit
+def dd_negate(a):
+    return -a[0], -a[1]
+
+
+@jit
+def dd_div(a, b):
+    q = a[0] / b[0]
+    rest = dd_add(a, dd_negate(dd_mul(b, (q, 0.0))))
+    return two_sum(q, (rest[0] + rest[1]) / b[0])
+
+
+@jit
+def dd_sqrt(a):
+    r = np.sqrt(a[0])
+    rest = dd_add(a, dd_negate(two_prod(r, r)))
+    return two_sum(r, (rest[0] + rest[1]) / (2.0 * r))
+
+
+@jit
+def dd_whiten(m, x):
+    """Solve L w = x in place, with L L' = m factored in place; both hold (high, low) parts. Returns w'w."""
+    n = x.shape[0]
+    square = (0.0, 0.0)
+    for i in range(n):
+        for j in range(i + 1):
+            s = (m[i, j, 0], m[i, j, 1])
+            for k in range(j):
+                if m[i, k, 0] != 0.0 and m[j, k, 0] != 0.0:
+                    product = dd_mul((m[i, k, 0], m[i, k, 1]), (m[j, k, 0], m[j, k, 1]))
+                    s = dd_add(s, dd_negate(product))
+            s = dd_sqrt(s) if i == j else dd_div(s, (m[j, j, 0], m[j, j, 1]))
+            m[i, j, 0], m[i, j, 1] = s
+        s = (x[i, 0], x[i, 1])
+        for k in range(i):
+            s = dd_add(s, dd_negate(dd_mul((m[i, k, 0], m[i, k, 1]), (x[k, 0], x[k, 1]))))
+        s = dd_div(s, (m[i, i, 0], m[i, i, 1]))
+        x[i, 0], x[i, 1] = s
+        square = dd_add(square, dd_mul(s, s))
+    return square
+
+
+@jit
+def dd_dot(a, b):
+    s = (0.0, 0.0)
+    for i in range(a.size):
+        if a[i] != 0.0 and b[i] != 0.0:
+            s = dd_add(s, two_prod(a[i], b[i]))
+    return s
+
+
+@jit
+def exact_width2(bank, cell, position, where, values):
+    """|phi|^2 at a prefix in double-double, afresh from the data, in the smaller of data and feature space."""
+    ridge = (bank.ridge, 0.0)
+    if position == 0:
+        return dd_div(dd_dot(values, values), ridge)
+    start = bank.cells[cell, START]
+    t = bank.ints[bank.members[start + position - 1], ROW_LENGTH]
+    data = np.empty((position, t))
+    columns = np.empty(bank.indices.shape[1], np.int32)
+    query = np.empty(t)
+    outside = (0.0, 0.0)
+    if bank.indices.shape[1] == 0:
+        query[:] = values
+        for p in range(position):
+            data[p] = bank.values[bank.members[start + p]]
+    else:
+        scatter(where, values, query)
+        for j in range(where.size):
+            if not 0 <= where[j] < t:
+                outside = dd_add(outside, two_prod(values[j], values[j]))
+        for p in range(position):
+            datum = bank.members[start + p]
+            locate(bank, cell, bank.indices[datum], columns)
+            scatter(columns, bank.values[datum], data[p])
+    if position > t:
+        n = t
+        data = data.T.copy()
+    else:
+        n = position
+    m = np.empty((n, n, 2))
+    x = np.empty((n, 2))
+    for i in range(n):
+        for j in range(i + 1):
+            m[i, j, 0], m[i, j, 1] = dd_dot(data[i], data[j])
+        m[i, i, 0], m[i, i, 1] = dd_add((m[i, i, 0], m[i, i, 1]), ridge)
+    outside = dd_div(outside, ridge)
+    if position > t:
+        x[:, 0] = query
+        x[:, 1] = 0.0
+        return dd_add(outside, dd_whiten(m, x))
+    for i in range(n):
+        x[i, 0], x[i, 1] = dd_dot(data[i], query)
+    rest = dd_add(dd_dot(query, query), dd_negate(dd_whiten(m, x)))
+    return dd_add(outside, dd_div(rest, ridge))
+
+
+@jit
+def exact_cover(bank, cell, position, where, values, threshold):
+    rest = dd_add(exact_width2(bank, cell, position, where, values), dd_negate(two_prod(threshold, threshold)))
+    return rest[0] <= 0.0
+
+
+@jit
+def start_width(bank, values):
+    """|phi|^2 before any datum."""
+    return dot(values, values) / bank.ridge
+
+
+@jit
+def advance(bank, datum, position, where, values, width2, value, base):
+    """Take a query from prefix `position` of a cell to the next one, over `datum`.
+
+    Returns the squared width and the estimate there, and the squared width at the anchor below, which the
+    rounding error is proportional to.
+    """
+    if position % bank.every == 0 and position > 0:
+        x = np.empty(bank.ints[datum, ANCHOR_DIM])
+        outside = whiten(bank, datum, where, values, x)
+        t = x.size
+        z = bank.ints[datum, ANCHOR] + t * (t + 1) // 2
+        width2 = dot(x, x) + outside
+        value = dot(x, bank.pool[z : z + t])
+        base = width2
+    g = project(bank, datum, where, values)
+    return max(width2 - g * g, 0.0), value + g * bank.floats[datum, INNOVATION], base
+
+
+@jit
+def rounding(bank, cell, position, base):
+    """A bound on the rounding error of a squared width at a prefix."""
+    if position == 0:
+        return 4.0 * EPS * base
+    datum = bank.members[bank.cells[cell, START] + position - 1]
+    inside = (position - 1) % bank.every + 1
+    condition = 1.0
+    if bank.ints[datum, ANCHOR] >= 0:
+        condition = np.sqrt(1.0 + bank.floats[datum, TRACE] / bank.ridge)
+    return ROUNDING * EPS * (inside + np.sqrt(inside) * condition) * base
+
+
+@jit
+def is_covered(bank, cell, position, where, values, width2, base, threshold):
+    """Whether width <= threshold at a prefix: decided in double-double where double cannot tell."""
+    limit = threshold * threshold
+    error = rounding(bank, cell, position, base) + 4.0 * EPS * limit
+    if abs(width2 - limit) > error:
+        return width2 < limit
+    return exact_cover(bank, cell, position, where, values, threshold)
+
+
+@jit
+def state_at(bank, cell, position, where, values):
+    """Squared width, estimate and anchor width of a query at one prefix of a cell."""
+    width2 = start_width(bank, values)
+    value = 0.0
+    base = width2
+    first = (position - 1) // bank.every * bank.every if position > 0 else 0
+    start = bank.cells[cell, START]
+    for p in range(first, position):
+        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
+    return width2, value, base
+
+
+@jit
+def cover_position(bank, cell, where, values, threshold):
+    """The first prefix of a cell that covers the query, or -1.
+
+    The newest prefix is asked first; then anchors are bisected, which is sound since coverage never ends;
+    then one block is scanned.
+    """
+    count = bank.cells[cell, COUNT]
+    low = 0  # everything up to here is not covered, or is prefix 0
+    high = (count - 1) // bank.every + 1 if count > 0 else 0  # in units of `every`, clipped to count
+    if high > 1:
+        width2, _, base = state_at(bank, cell, count, where, values)
+        if not is_covered(bank, cell, count, where, values, width2, base, threshold):
+            return -1
+        while high - low > 1:
+            middle = (low + high) // 2
+            position = middle * bank.every
+            width2, _, base = state_at(bank, cell, position, where, values)
+            if is_covered(bank, cell, position, where, values, width2, base, threshold):
+                high = middle
+            else:
+                low = middle
+    first = low * bank.every
+    width2 = start_width(bank, values)
+    value = 0.0
+    base = width2
+    if first == 0 and is_covered(bank, cell, 0, where, values, width2, base, threshold):
+        return 0
+    start = bank.cells[cell, START]
+    for p in range(first, min(high * bank.every, count)):
+        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
+        if is_covered(bank, cell, p + 1, where, values, width2, base, threshold):
+            return p + 1
+    return -1
+
+
+@jit
+def order_of(bank, cell, position):
+    """The joint prefix of the regression at which a cell reached `position`."""
+    if position == 0:
+        return 0
+    return bank.ints[bank.members[bank.cells[cell, START] + position - 1], ORDER]
+
+
+@jit
+def position_at(bank, cell, k):
+    """How many of the first k data of a regression lie in this cell."""
+    low = 0
+    high = bank.cells[cell, COUNT]
+    start = bank.cells[cell, START]
+    while low < high:
+        middle = (low + high) // 2
+        if bank.ints[bank.members[start + middle], ORDER] <= k:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def trace_query(bank, cell, where, values, width2s, estimates):
+    """Widths (squared) and estimates at every joint prefix."""
+    width2 = start_width(bank, values)
+    value = 0.0
+    base = width2
+    filled = 0
+    start = bank.cells[cell, START]
+    for p in range(bank.cells[cell, COUNT]):
+        datum = bank.members[start + p]
+        order = bank.ints[datum, ORDER]
+        width2s[filled:order] = width2
+        estimates[filled:order] = value
+        filled = order
+        width2, value, base = advance(bank, datum, p, where, values, width2, value, base)
+    width2s[filled:] = width2
+    estimates[filled:] = value
+
+
+@jit
+def append(bank, regression, block, indices, values, target, action, episode):
+    """Add one datum. The caller has made room in every array."""
+    cell = regression * bank.blocks + block
+    position = bank.cells[cell, COUNT]
+    start = bank.cells[cell, START]
+    if position == bank.cells[cell, ROOM]:  # move the segment to the end, twice as long
+        fresh = bank.used[MEMBERS]
+        room = max(4, 2 * position)
+        bank.members[fresh : fresh + position] = bank.members[start : start + position]
+        bank.cells[cell, START] = start = fresh
+        bank.cells[cell, ROOM] = room
+        bank.used[MEMBERS] += room
+    where = np.empty(indices.size, np.int32)
+    datum = bank.used[LOG]
+    ints = bank.ints[datum]
+    if bank.indices.shape[1] > 0:
+        bank.indices[datum] = indices
+    bank.values[datum] = values
+    ints[ANCHOR] = -1
+    ints[ANCHOR_DIM] = 0
+    trace = dot(values, values)
+    if position > 0:
+        last = bank.members[start + position - 1]
+        ints[ANCHOR] = bank.ints[last, ANCHOR]
+        ints[ANCHOR_DIM] = bank.ints[last, ANCHOR_DIM]
+        trace += bank.floats[last, TRACE]
+        if position % bank.every == 0:
+            drop_anchor(bank, cell, position, datum)
+    settle(bank, cell, indices, where)
+
+    t = bank.cells[cell, LOCAL]
+    row = bank.used[POOL]
+    low_row = bank.used[LOW]
+    if bank.indices.shape[1] == 0 and position >= bank.every:  # the block before last is over: take its place
+        low_row = bank.ints[bank.members[start + position - bank.every], LOW_ROW]
+    else:
+        bank.used[LOW] += t
+    high = np.empty(t)
+    low = np.zeros(t)
+    value = solve(bank, datum, where, values, high, low)
+    estimate = (value, 0.0)
+    for p in range(position // bank.every * bank.every, position):
+        other = bank.members[start + p]
+        g = deflate(bank, other, where, values, high, low)
+        estimate = dd_add(estimate, dd_mul(g, (bank.floats[other, INNOVATION], 0.0)))
+    square = dd_pick(where, values, high, low)
+    width2 = max(square[0], 0.0)
+    root = dd_sqrt(dd_add((1.0, 0.0), square))
+    for i in range(t):
+        u = dd_div((high[i], low[i]), root)
+        bank.pool[row + i] = u[0]
+        bank.low[low_row + i] = u[1]
+    ints[CELL] = cell
+    ints[ORDER] = bank.sizes[regression] + 1
+    ints[ROW] = row
+    ints[ROW_LENGTH] = t
+    ints[LOW_ROW] = low_row
+    ints[ACTION_TAKEN] = action
+    ints[EPISODE] = episode
+    bank.floats[datum, TARGET] = target
+    bank.floats[datum, INNOVATION] = (target - estimate[0]) / root[0]
+    bank.floats[datum, GAIN] = np.log1p(width2)
+    bank.floats[datum, TRACE] = trace
+    bank.members[start + position] = datum
+    bank.cells[cell, COUNT] += 1
+    bank.sizes[regression] += 1
+    bank.used[LOG] += 1
+    bank.used[POOL] += t
+
+
+@jit
+def dd_pick(where, values, high, low):
+    """The inner product of a query and a vector in two parts."""
+    s = (0.0, 0.0)
+    if where.size == 0:
+        for i in range(values.size):
+            s = dd_add(s, dd_mul((high[i], low[i]), (values[i], 0.0)))
+    else:
+        for j in range(where.size):
+            if 0 <= where[j] < high.size:
+                s = dd_add(s, dd_mul((high[where[j]], low[where[j]]), (values[j], 0.0)))
+    return s
+
+
+@jit
+def deflate(bank, datum, where, values, high, low):
+    """Take the part along one row u out of Sigma^{-1} phi; returns g = u' phi.
+
+    In double-double: where phi is nearly in the span of the data, next to nothing is left of 1/ridge.
+    """
+    row = bank.ints[datum, ROW]
+    low_row = bank.ints[datum, LOW_ROW]
+    length = bank.ints[datum, ROW_LENGTH]
+    u_high = bank.pool[row : row + length]
+    u_low = bank.low[low_row : low_row + length]
+    g = dd_pick(where, values, u_high, u_low)
+    if g[0] != 0.0:
+        for i in range(length):
+            part = dd_mul(g, (u_high[i], np.float64(u_low[i])))
+            high[i], low[i] = dd_add((high[i], low[i]), dd_negate(part))
+    return g
+
+
+@jit
+def solve(bank, datum, where, values, high, low):
+    """Sigma^{-1} phi at the anchor under `datum`, in two parts; returns the estimate there."""
+    ridge = (bank.ridge, 0.0)
+    if where.size == 0:
+        for i in range(high.size):
+            high[i], low[i] = dd_div((values[i], 0.0), ridge)
+    else:
+        high[:] = 0.0
+        for j in range(where.size):
+            if where[j] >= 0:
+                high[where[j]], low[where[j]] = dd_div((values[j], 0.0), ridge)
+    if bank.ints[datum, ANCHOR] < 0:
+        return 0.0
+    t = bank.ints[datum, ANCHOR_DIM]
+    x = np.empty(t)
+    whiten(bank, datum, where, values, x)
+    at = bank.ints[datum, ANCHOR]
+    z = at + t * (t + 1) // 2
+    value = dot(x, bank.pool[z : z + t])
+    low[:t] = 0.0
+    for i in range(t - 1, -1, -1):  # R v = x
+        row = at + i * t - i * (i - 1) // 2
+        high[i] = (x[i] - dot(bank.pool[row + 1 : row + t - i], high[i + 1 : t])) / bank.pool[row]
+    return value
+
+
+@jit
+def drop_anchor(bank, cell, position, datum):
+    """Factor [sqrt(ridge) I; Phi] of the first `position` data by rotating them into the last anchor."""
+    start = bank.cells[cell, START]
+    t = bank.cells[cell, LOCAL]
+    last = bank.members[start + position - 1]
+    old = bank.ints[last, ANCHOR]
+    old_t = bank.ints[last, ANCHOR_DIM]
+    at = bank.used[POOL]
+    z = at + t * (t + 1) // 2
+    bank.pool[at : z + t] = 0.0
+    root = np.sqrt(bank.ridge)
+    to = at
+    source = old
+    for i in range(t):
+        if i < old_t:
+            for j in range(old_t - i):
+                bank.pool[to + j] = bank.pool[source + j]
+            source += old_t - i
+        else:
+            bank.pool[to] = root
+        to += t - i
+    for i in range(old_t):
+        bank.pool[z + i] = bank.pool[source + i]
+
+    where = np.empty(bank.indices.shape[1], np.int32)
+    y = np.empty(t)
+    for p in range(position - bank.every, position):
+        other = bank.members[start + p]
+        if bank.indices.shape[1] == 0:
+            y[:] = bank.values[other]
+        else:
+            locate(bank, cell, bank.indices[other], where)
+            scatter(where, bank.values[other], y)
+        q = bank.floats[other, TARGET]
+        row = at
+        for i in range(t):
+            length = t - i
+            if y[i] != 0.0:
+                r = bank.pool[row : row + length]
+                norm = np.sqrt(r[0] * r[0] + y[i] * y[i])
+                c = r[0] / norm
+                s = y[i] / norm
+                for j in range(length):
+                    rotated = c * r[j] + s * y[i + j]
+                    y[i + j] = c * y[i + j] - s * r[j]
+                    r[j] = rotated
+                r[0] = norm
+                rotated = c * bank.pool[z + i] + s * q
+                q = c * q - s * bank.pool[z + i]
+                bank.pool[z + i] = rotated
+            row += length
+    bank.ints[datum, ANCHOR] = at
+    bank.ints[datum, ANCHOR_DIM] = t
+    bank.used[POOL] = z + t
+
+
+# --- Decisions ------------------------------------------------------------------------------------------
+#
+# A query has one row of features shared by all actions (separate blocks: action a asks block a), or one row
+# per action (a single block). `window` is how many of the newest prefixes the freezing may use: without
+# limit for exact freezing, 1 for none.
+
+
+FIRST, WIDEST, GREEDY, RANDOM = range(4)  # exploring rules
+TIE = 1e-9
+
+
+@jit
+def best(scores, allowed):
+    """The lowest allowed index whose score ties with the largest."""
+    top = -np.inf
+    for a in range(scores.size):
+        if allowed[a] and scores[a] > top:
+            top = scores[a]
+    bar = top - TIE * (1.0 + abs(top))
+    for a in range(scores.size):
+        if allowed[a] and scores[a] >= bar:
+            return a
+    return -1
+
+
+@jit
+def explore(rule, uncovered, width2, value, seed, episode, stage):
+    """An uncovered action by one of the exploring rules."""
+    if rule == WIDEST:
+        return best(np.sqrt(width2), uncovered)
+    if rule == GREEDY:
+        return best(value, uncovered)
+    skip = 0
+    if rule == RANDOM:
+        skip = pick(seed, episode, stage, np.sum(uncovered))
+    for a in range(uncovered.size):
+        if uncovered[a]:
+            if skip == 0:
+                return a
+            skip -= 1
+    return -1
+
+
+@jit
+def cell_and_row(bank, regression, action):
+    if bank.blocks > 1:
+        return regression * bank.blocks + action, 0
+    return regression, action
+
+
+@jit
+def consult(bank, regression, indices, values, threshold, uncovered, width2, value):
+    """What all data say: fills the actions' coverage, squared widths and estimates.
+
+    Returns the first joint prefix that covers every action, or -1.
+    """
+    covered = True
+    where = np.empty(indices.shape[1], np.int32)
+    for a in range(uncovered.size):
+        cell, row = cell_and_row(bank, regression, a)
+        locate(bank, cell, indices[row], where)
+        count = bank.cells[cell, COUNT]
+        width2[a], value[a], base = state_at(bank, cell, count, where, values[row])
+        uncovered[a] = not is_covered(bank, cell, count, where, values[row], width2[a], base, threshold)
+        covered = covered and not uncovered[a]
+    if not covered:
+        return -1
+    k = 0
+    for a in range(uncovered.size):
+        cell, row = cell_and_row(bank, regression, a)
+        locate(bank, cell, indices[row], where)
+        k = max(k, order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold)))
+    return k
+
+
+@jit
+def estimate(bank, regression, indices, values, k, width2, value):
+    """Squared widths and estimates of all actions at joint prefix k."""
+    where = np.empty(indices.shape[1], np.int32)
+    for a in range(value.size):
+        cell, row = cell_and_row(bank, regression, a)
+        locate(bank, cell, indices[row], where)
+        width2[a], value[a], _ = state_at(bank, cell, position_at(bank, cell, k), where, values[row])
+
+
+@jit
+def frozen_at(k, size, window):
+    """eq. (3): the freezing prefix, or the oldest one kept if only the last `window` are."""
+    return max(k, size - window + 1)
+
+
+@jit
+def decide(bank, regression, indices, values, actions, threshold, window, rule, seed, episode, stage):
+    """Algorithm 1, line 3, from nothing but the data. Returns 2 * action, plus 1 if the state is uncovered."""
+    uncovered = np.empty(actions, np.bool_)
+    width2 = np.empty(actions)
+    value = np.empty(actions)
+    k = consult(bank, regression, indices, values, threshold, uncovered, width2, value)
+    if k < 0:
+        return 2 * explore(rule, uncovered, width2, value, seed, episode, stage) + 1
+    k = frozen_at(k, bank.sizes[regression], window)
+    estimate(bank, regression, indices, values, k, width2, value)
+    uncovered[:] = True
+    return 2 * best(value, uncovered)
+
+
+class Visited(NamedTuple):
+    """What is known of every sparse state seen: queries that can be resumed, and decisions that are frozen."""
+
+    table: IndexVector  # hash table: number of the state + 1
+    states: IntMatrix  # per state, see REGRESSION ...
+    indices: IndexMatrix
+    values: FloatMatrix
+    progress: NDArray[np.int64]  # per state and action: data of the cell seen, joint prefix of first cover or -1
+    sums: NDArray[np.float64]  # per state and action: squared width, estimate, squared width at the anchor
+    used: IntVector
+
+
+REGRESSION, FROZEN, DECIDED, ACTION = range(4)  # first covering prefix or -1; prefix the action comes from
+
+
+@jit
+def find(table, states, seen_indices, seen_values, regression, indices, values):
+    """The slot of a state in the table."""
+    mask = table.size - 1
+    z = mix(np.uint64(regression + 1))
+    for j in range(indices.size):
+        z = mix(z + np.uint64(indices[j] + 1))
+    i = np.int64(z) & mask
+    while table[i] != 0:
+        state = table[i] - 1
+        if states[state, REGRESSION] == regression:
+            same = True
+            for j in range(indices.size):
+                same = same and seen_indices[state, j] == indices[j] and seen_values[state, j] == values[j]
+            if same:
+                return i
+        i = (i + 1) & mask
+    return i
+
+
+@jit
+def rehash(visited):
+    """Enter all states into an empty table."""
+    for state in range(visited.used[0]):
+        regression = visited.states[state, REGRESSION]
+        indices = visited.indices[state]
+        values = visited.values[state]
+        slot = find(visited.table, visited.states, visited.indices, visited.values, regression, indices, values)
+        visited.table[slot] = state + 1
+
+
+@jit
+def recall(bank, visited, regression, indices, values, threshold, window, rule, seed, episode, stage):
+    """`decide` for sparse features in separate blocks, going on from what is known of the state.
+
+    Returns -1 if `visited` has no room for a new state.
+    """
+    slot = find(visited.table, visited.states, visited.indices, visited.values, regression, indices, values)
+    state = visited.table[slot] - 1
+    actions = bank.blocks
+    if state < 0:
+        state = visited.used[0]
+        if state == visited.states.shape[0]:
+            return -1
+        visited.used[0] += 1
+        visited.table[slot] = state + 1
+        visited.states[state, REGRESSION] = regression
+        visited.states[state, FROZEN] = -1
+        visited.states[state, DECIDED] = -1
+        visited.indices[state] = indices
+        visited.values[state] = values
+        width2 = start_width(bank, values)
+        for a in range(actions):
+            visited.progress[state, a, 0] = 0
+            visited.progress[state, a, 1] = -1
+            visited.sums[state, a, 0] = width2
+            visited.sums[state, a, 1] = 0.0
+            visited.sums[state, a, 2] = width2
+            cell = regression * bank.blocks + a
+            if is_covered(bank, cell, 0, indices[:0], values, width2, width2, threshold):
+                visited.progress[state, a, 1] = 0
+
+    states = visited.states[state]
+    size = bank.sizes[regression]
+    if states[FROZEN] >= 0 and states[DECIDED] == frozen_at(states[FROZEN], size, window):
+        return 2 * states[ACTION]
+
+    progress = visited.progress[state]
+    sums = visited.sums[state]
+    where = np.empty(indices.size, np.int32)
+    if states[FROZEN] < 0:
+        k = 0
+        for a in range(actions):
+            if progress[a, 1] < 0:
+                cell = regression * bank.blocks + a
+                count = bank.cells[cell, COUNT]
+                if progress[a, 0] < count:
+                    locate(bank, cell, indices, where)
+                    start = bank.cells[cell, START]
+                    while progress[a, 0] < count and progress[a, 1] < 0:
+                        datum = bank.members[start + progress[a, 0]]
+                        resume(bank, datum, where, values, progress[a], sums[a])
+                        if is_covered(
+                            bank, cell, progress[a, 0], where, values, sums[a, 0], sums[a, 2], threshold
+                        ):
+                            progress[a, 1] = bank.ints[datum, ORDER]
+            if progress[a, 1] < 0:
+                k = -1
+            elif k >= 0:
+                k = max(k, progress[a, 1])
+        if k < 0:
+            return 2 * explore(rule, progress[:, 1] < 0, sums[:, 0], sums[:, 1], seed, episode, stage) + 1
+        states[FROZEN] = k
+    k = frozen_at(states[FROZEN], size, window)
+    for a in range(actions):
+        cell = regression * bank.blocks + a
+        start = bank.cells[cell, START]
+        until = position_at(bank, cell, k)
+        locate(bank, cell, indices, where)
+        while progress[a, 0] < until:
+            resume(bank, bank.members[start + progress[a, 0]], where, values, progress[a], sums[a])
+    states[DECIDED] = k
+    states[ACTION] = best(sums[:, 1], np.ones(actions, np.bool_))
+    return 2 * states[ACTION]
+
+
+@jit
+def resume(bank, datum, where, values, progress, sums):
+    """Take one action of a visited state over one more datum."""
+    sums[0], sums[1], sums[2] = advance(bank, datum, progress[0], where, values, sums[0], sums[1], sums[2])
+    progress[0] += 1
+
+
+@jit
+def follow_tiles(
+    bank, visited, x, grid, values, kept, first, horizon, threshold, window, rule, seed, episode
+):
+    """`recall` for an episode under tile coding, as a generator: write the observation to x, then ask for the next code.
+
+    Arrays cross into compiled code once an episode instead of once a step. `kept` gets the tiles of the last exploring
+    step. Yields -2 where x is not finite and -1 where `visited` is full, and is then to be left.
+    """
+    indices = np.empty(values.size, np.int32)
+    for stage in range(first, horizon):
+        if tile_indices(x, grid, indices):
+            code = recall(bank, visited, stage, indices, values, threshold, window, rule, seed, episode, stage)
+        else:
+            code = -2
+        if code > 0 and code & 1:
+            kept[:] = indices
+        yield code

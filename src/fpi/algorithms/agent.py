@@ -1,0 +1,218 @@
+"""What all agents share: their common settings, learning, saving."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import features as feature_maps
+from fpi import learning, persistence
+from fpi.control import Env, RewardRange
+from fpi.datasets import EXPLORING, Datasets, Decide, Kept
+from fpi.errors import InputError, ModelFileError
+from fpi.features import FeatureMap
+from fpi.learning import Callback, History, Policy, Trail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """The settings every agent has."""
+
+    actions: int
+    """How many actions there are."""
+    horizon: int
+    """H, the stages of an episode."""
+    explore: str
+    """Which uncovered action to take: "first", "widest", "greedy" (best estimate) or "random" (a seeded hash)."""
+    delta: float = 0.05
+    """The guarantee holds with probability 1 - delta."""
+    misspecification: float = 0.0
+    """kappa: how far Q^pi may be from linear."""
+    theta_bound: float | None = None
+    """Bound on |theta^pi|; None is the paper's sqrt(d) H."""
+    constants: str = "tight"
+    """ "tight" uses that rewards in [0, 1] are 1/2-subGaussian, "paper" the paper's looser 1."""
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    """Smallest and largest reward of one step."""
+
+    def __post_init__(self) -> None:
+        for name in ("actions", "horizon"):
+            check_whole(name, getattr(self, name), least=1)
+        check_real("delta", self.delta, "a probability between 0 and 1", lambda x: 0 < x < 1)
+        check_real("misspecification", self.misspecification, "a finite number of at least 0", lambda x: x >= 0)
+        if self.theta_bound is not None:
+            check_real("theta_bound", self.theta_bound, "a finite number above 0, or None", lambda x: x > 0)
+        if self.explore not in EXPLORING:
+            raise InputError(f"explore is {self.explore!r}; choose one of {', '.join(EXPLORING)}.")
+        if self.constants not in ("tight", "paper"):
+            raise InputError(f'constants is {self.constants!r}; choose "tight" or "paper".')
+        if not (isinstance(self.reward_range, tuple | list) and len(self.reward_range) == 2):
+            raise InputError(f"reward_range is {self.reward_range!r}; pass the smallest and the largest reward, (low, high).")
+        object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+
+
+def check_whole(name: str, number: Any, least: int) -> None:
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < least:
+        raise InputError(f"{name} is {number!r}; pass a whole number of at least {least}.")
+
+
+def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool]) -> None:
+    real = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+    if not (real and math.isfinite(number) and fits(number)):
+        raise InputError(f"{name} is {number!r}; pass {wanted}.")
+
+
+class Agent:
+    """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
+
+    An algorithm adds how it decides (`decider`), what it would do now (`predict`) and why (`explain`).
+    """
+
+    def __init__(self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilon: float) -> None:
+        self.settings = settings
+        self.features = feature_maps.as_feature_map(features, settings.actions)
+        self.actions = int(settings.actions)
+        self.horizon = int(settings.horizon)
+        self.rewards = RewardRange(*settings.reward_range)
+        self.trail = Trail()
+        self.datasets = Datasets(self.features, self.horizon, ridge, epsilon)
+        self._ending: tuple[Trail, Kept | None, tuple[int, int, float] | None] | None = None
+        self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
+
+    def decider(self, trail: Trail) -> Decide:
+        raise NotImplementedError
+
+    def predict(self, observation: Any, stage: int) -> int:
+        raise NotImplementedError
+
+    def learn(
+        self,
+        env: Env,
+        episodes: int,
+        seed: int | None = None,
+        progress: bool = False,
+        callback: Callback | None = None,
+    ) -> History:
+        """Play `episodes` episodes and learn from them.
+
+        `seed` seeds the first reset and the exploration. Without one, a second call goes on exactly where the first
+        stopped, whatever the environment was used for in between. `callback` is called after every episode with an
+        `fpi.learning.Episode`; learning stops when it returns something true. Episodes 1, 2, 4, 8, ... are played
+        twice to see whether transitions are deterministic.
+        """
+        try:
+            return learning.learn(self, env, episodes, seed, progress, callback)
+        finally:
+            self._settle()
+
+    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+        """Lines 5 to 8: end an episode and store its last uncovered step, if there was one."""
+        self._ending = trail, self.datasets.kept if explored else None, explored
+        self._settle()
+
+    def _settle(self) -> None:
+        """Carry out the ending. An interrupt may come between any two lines; doing it again is harmless."""
+        if self._ending is None:
+            return
+        trail, kept, explored = self._ending
+        if kept and explored and self.datasets.last_episode < trail.episodes - 1:
+            stage, action, target = explored
+            if kept.observation is not None and len(self._samples) < SAMPLES:
+                self._samples.append((kept.observation, stage, self.features(kept.observation, stage)))
+            self.datasets.append(kept, stage, action, target, trail.episodes - 1)
+        self.trail = trail
+        self._ending = None
+
+    @property
+    def episodes(self) -> int:
+        """Episodes learned from so far."""
+        return self.trail.episodes
+
+    @property
+    def data_stored(self) -> int:
+        """Data in all datasets together."""
+        return len(self.datasets)
+
+    def policy(self) -> Policy:
+        """The learned policy for ordinary loops; it counts the stages itself."""
+        return Policy(self)
+
+    def check_stage(self, stage: int) -> None:
+        if not isinstance(stage, int | np.integer) or not 0 <= stage < self.horizon:
+            raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to one file, whole or not at all. `fpi.load` brings it back."""
+        known = hasattr(self.features, "to_config")
+        tensors = {f"data.{name}": tensor for name, tensor in self.datasets.to_tensors().items()}
+        if not known:
+            for i, (observation, _, matrix) in enumerate(self._samples):
+                tensors[f"sample.{i}.observation"] = np.asarray(observation)
+                tensors[f"sample.{i}.features"] = matrix
+        meta = {
+            "algorithm": type(self).__name__,
+            "settings": asdict(self.settings),
+            "features": self.features.to_config() if known else None,  # type: ignore[attr-defined]
+            "samples": [] if known else [stage for _, stage, _ in self._samples],
+            "trail": asdict(self.trail),
+        }
+        persistence.write(path, tensors, meta)
+
+
+SAMPLES = 16
+
+
+def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Callable[..., Agent]]) -> Agent:
+    """Read an agent that `save` wrote; `algorithms` says how to make each kind."""
+    tensors, meta = persistence.read(path)
+    try:
+        make = algorithms[meta["algorithm"]]
+        if meta["features"] is not None:
+            known = feature_maps.from_config(meta["features"])
+            if features is not None and _description(features) != meta["features"]:
+                raise ModelFileError(
+                    f"{path} was learned with other features than those given: {meta['features']}. Leave `features` out, the "
+                    "file has its own."
+                )
+            features = known
+        elif features is None:
+            raise ModelFileError(
+                f"{path} was learned with a feature function of your own, which a file cannot hold. Pass it: "
+                "fpi.load(path, features=...)."
+            )
+        agent = make(features, **meta["settings"])
+        if meta["features"] is None:
+            _recognise(agent, path, tensors, meta["samples"])
+        agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
+        agent.trail = Trail(**meta["trail"])
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is a model file, but its content does not fit ({error}). It was changed or written by another version; "
+            "use a copy that is intact."
+        ) from error
+    return agent
+
+
+def _description(features: Any) -> Any:
+    return features.to_config() if hasattr(features, "to_config") else None
+
+
+def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], stages: list[int]) -> None:
+    """Check by stored samples that the feature function is the one the agent learned with."""
+    for i, stage in enumerate(stages):
+        observation, expected = tensors[f"sample.{i}.observation"], tensors[f"sample.{i}.features"]
+        matrix = agent.features(observation, stage)
+        if matrix.shape != expected.shape or not np.array_equal(matrix, expected):
+            raise ModelFileError(
+                f"the feature function given is not the one {path} was learned with: at stage {stage} it maps a stored "
+                "observation to other features. Pass the same function."
+            )
+        agent._samples.append((observation, stage, matrix))

@@ -1,0 +1,237 @@
+"""FPI-PAC, Algorithm 1 of the paper, with exact freezing.
+
+Stages h = 1..H of the paper are stages 0..H-1 here. For every stage there is a dataset D_h, an ordered list of
+(s, a, q) with q the return observed from (s, a) on. With phi_i = phi(s_i, a_i) and
+
+    Sigma_{h,k} = ridge * I + sum_{i <= k} phi_i phi_i'                                     eq. (5)
+    Q~_k(s, a)  = <phi(s, a), Sigma_{h,k}^{-1} sum_{i <= k} phi_i q_i>
+
+(s, a) is covered by the first k data if |phi(s, a)| in Sigma_{h,k}^{-1} is at most epsilon   eq. (2)
+k_t(s) is the first k that covers all actions of s, the freezing index                        eq. (3)
+Q_t(s, a) = Q~_{k_t(s)}(s, a), which later data do not change                                  eq. (4)
+
+Algorithm 1. In every episode t,
+  3   pi_t(s) = argmax_a Q_t(s, a) where all actions of s are covered, else any uncovered action
+  4   play pi_t
+  5   h_t = the last stage at which the played (s, a) was uncovered
+  6-8 if there is one, append (s, a, sum of rewards from h_t on) to D_{h_t}
+
+Later states of that episode are covered, hence frozen: the stored return stays a sample of Q^{pi_t} for ever.
+Theorem 1: with probability 1 - delta all but O~(d^2 H^4 / eps^2) episodes are eps-optimal, if Q^pi is linear in phi for
+every policy pi and transitions are deterministic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import _kernels
+from fpi.algorithms.agent import Agent, Common, check_real, check_whole
+from fpi.datasets import Dataset, Decide
+from fpi.errors import InputError
+from fpi.features import FeatureMap
+from fpi.learning import Trail
+
+UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Common):
+    """Everything that shapes a PAC agent beside its features."""
+
+    epsilon: float
+    """A state is covered when the widths of all its actions are at most this."""
+    ridge: float
+    """lambda of the regressions; 1/H in the theory, 1e-3 in the paper's experiments."""
+    explore: str = "random"
+    freeze: str | int = "exact"
+    """ "exact", "never", or n: only the newest n prefixes are kept, as in the paper's experiments (n = 20)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("epsilon", "ridge"):
+            check_real(name, getattr(self, name), "a finite number above 0", lambda x: x > 0)
+        if isinstance(self.freeze, str):
+            if self.freeze not in ("exact", "never"):
+                raise InputError(f'freeze is {self.freeze!r}; pass "exact", "never", or how many prefixes to keep.')
+        else:
+            check_whole("freeze", self.freeze, least=1)
+
+    @property
+    def window(self) -> int:
+        """How many of the newest prefixes may be used; "never" is a window of 1."""
+        if isinstance(self.freeze, str):
+            return UNLIMITED if self.freeze == "exact" else 1
+        return int(self.freeze)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+
+    action: int
+    """What `predict` answers."""
+    covered: bool
+    """All actions have widths of at most epsilon: the state is well explored."""
+    freezing_index: int | None
+    """k_t(s), eq. (3): this many of the stage's data cover it; None while uncovered."""
+    prefix: int
+    """How many data the values rest on: k_t(s) under exact freezing, all of them at an uncovered state."""
+    widths: NDArray[np.float64]
+    """|phi(s, a)| at that prefix, per action."""
+    values: NDArray[np.float64]
+    """Q~(s, a) at that prefix, per action."""
+    level: int | None
+    """The accuracy level, for algorithms that have several; None here."""
+    value_error: NDArray[np.float64]
+    """With probability 1 - delta, |Q~(s, a) - Q^pi(s, a)| is at most this, per action (Lemma 4)."""
+    gap: float
+    """With probability 1 - delta the policy loses at most this from here on (Lemma 6); infinite while uncovered."""
+    vacuous: bool
+    """The gap bound is no better than the trivial one, the number of stages left."""
+
+    def __str__(self) -> str:
+        state = f"covered by the first {self.freezing_index} data" if self.covered else "not covered yet"
+        rows = "\n".join(
+            f"  action {a}: value {q:.4g}, width {w:.4g}, error at most {e:.4g}"
+            for a, (q, w, e) in enumerate(zip(self.values, self.widths, self.value_error, strict=True))
+        )
+        bound = "promises nothing here" if self.vacuous else f"promises a loss of at most {self.gap:.4g}"
+        return f"action {self.action}; the state is {state}\n{rows}\n  the theory {bound}"
+
+
+class PAC(Agent):
+    """Frozen Policy Iteration, PAC version (Algorithm 1).
+
+    >>> import gymnasium as gym, fpi
+    >>> env = gym.make("CartPole-v1")
+    >>> features = fpi.TileCoding.for_env(env, tiles=4, tilings=4)
+    >>> agent = fpi.PAC(features, actions=2, horizon=500, epsilon=1.0, ridge=1e-3)
+    >>> history = agent.learn(env, episodes=50, seed=0)
+    >>> len(history.returns)
+    50
+
+    `features` is a feature map, or a plain function of (observation) or (observation, stage) that gives an array with one
+    row per action. `Settings` says what the other arguments mean. Ties: values within 1e-9 * (1 + |max|) of the largest
+    are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon counts as covered.
+    """
+
+    settings: Settings
+
+    def __init__(
+        self,
+        features: FeatureMap | Callable[..., Any],
+        *,
+        actions: int,
+        horizon: int,
+        epsilon: float,
+        ridge: float,
+        explore: str = "random",
+        freeze: str | int = "exact",
+        delta: float = 0.05,
+        misspecification: float = 0.0,
+        theta_bound: float | None = None,
+        constants: str = "tight",
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        settings = Settings(
+            actions=actions,
+            horizon=horizon,
+            epsilon=epsilon,
+            ridge=ridge,
+            explore=explore,
+            freeze=freeze,
+            delta=delta,
+            misspecification=misspecification,
+            theta_bound=theta_bound,
+            constants=constants,
+            reward_range=reward_range,
+        )
+        super().__init__(features, settings, ridge=float(ridge), epsilon=float(epsilon))
+
+    def decider(self, trail: Trail) -> Decide:
+        """Line 3: pi_t, on the datasets as they stand before episode t; `_kernels.decide` is its text.
+
+        Lines 4 to 8, playing it and keeping the last uncovered step, are the same for every agent: `learning.learn` and
+        `Agent.commit`.
+        """
+        assert trail.seed is not None
+        return self.datasets.decider(self.settings.window, self.settings.explore, trail.seed, trail.episodes)
+
+    def predict(self, observation: Any, stage: int) -> int:
+        """The best action by the data so far: argmax of Q_t at a covered state, else of the estimate on all data."""
+        return self._answer(observation, stage)[0]
+
+    def _answer(self, observation: Any, stage: int) -> tuple[int, int | None, int, NDArray[np.float64], NDArray[np.float64]]:
+        """Action, freezing index, prefix used, widths and values there."""
+        self.check_stage(stage)
+        known = self.datasets.consult(observation, stage)
+        size = self.datasets.size(stage)
+        prefix, widths, values = size, known.widths, known.values
+        if known.covered_at is not None:
+            prefix = _kernels.frozen_at(known.covered_at, size, self.settings.window)  # eq. (3)
+            widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (4)
+        action = _kernels.best(values, np.ones(self.actions, np.bool_))
+        return action, known.covered_at, prefix, widths, values
+
+    def explain(self, observation: Any, stage: int) -> Explanation:
+        """What the agent would do here, why, and what the theory promises."""
+        action, frozen, prefix, widths, values = self._answer(observation, stage)
+        errors = self.alpha(stage, prefix) * widths + self.settings.misspecification
+        left = self.horizon - stage
+        gap = math.inf
+        if frozen is not None:
+            later = max(self.alpha(h) for h in range(stage, self.horizon))
+            worst = later * self.settings.epsilon + self.settings.misspecification
+            gap = 2 * float(errors.max()) + 2 * (left - 1) * worst  # Lemma 6, from this stage on
+        return Explanation(
+            action=action,
+            covered=frozen is not None,
+            freezing_index=frozen,
+            prefix=prefix,
+            widths=widths,
+            values=values,
+            level=None,
+            value_error=errors,
+            gap=gap,
+            vacuous=not gap < left,
+        )
+
+    def dataset(self, stage: int) -> Dataset:
+        """The data of one stage: features, actions, targets and episode numbers, in order."""
+        self.check_stage(stage)
+        return self.datasets.dataset(stage)
+
+    # --- the constants of Section 4.2 ---------------------------------------------------------------------------------
+
+    @property
+    def dataset_bound(self) -> float:
+        """D, eq. (6): no stage ever holds more data (Lemma 1)."""
+        inverse = max(1.0, self.settings.epsilon**-2)  # the lemma's step min(1, x/eps^2) <= min(1, x)/eps^2 needs eps <= 1
+        return 2 * self.features.dim * inverse * math.log1p(4 * inverse**2 / self.settings.ridge**2)
+
+    def alpha(self, stage: int, prefix: int | None = None) -> float:
+        """alpha: |Q~_k(s, a) - Q^pi(s, a)| <= alpha * |phi(s, a)| + kappa with probability 1 - delta (Lemma 4).
+
+        "paper" takes D for the size of the dataset. "tight" takes the log determinant at the prefix (None: of all data),
+        and sqrt(H)/2 for the deviation of a return. Infinite without exact freezing, since returns then go stale.
+        """
+        s = self.settings
+        if s.window != UNLIMITED:
+            return math.inf
+        d, H = self.features.dim, self.horizon
+        theta = s.theta_bound if s.theta_bound is not None else math.sqrt(d) * H
+        if s.constants == "paper":
+            n = self.dataset_bound
+            noise, log_det = H, d * math.log1p(n / (s.ridge * d))
+        else:
+            n = self.datasets.size(stage) if prefix is None else prefix
+            noise, log_det = H / 4, self.datasets.log_det(stage, int(n))
+        deviation = math.sqrt(2 * noise * (log_det / 2 + math.log(H / s.delta)))
+        return deviation + math.sqrt(n) * s.misspecification + math.sqrt(s.ridge) * theta

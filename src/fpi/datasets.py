@@ -1,0 +1,335 @@
+"""The datasets of all stages, and what the regressions on them say about a state.
+
+Algorithms ask here in terms of observations; features, compiled loops and remembered decisions stay behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import _kernels
+from fpi.errors import InputError
+from fpi.features import NORM_TOLERANCE, FeatureMap, TileCoding
+from fpi.regression import WIDTH_TIE, RidgeBank
+
+EXPLORING = {"first": _kernels.FIRST, "widest": _kernels.WIDEST, "greedy": _kernels.GREEDY, "random": _kernels.RANDOM}
+
+Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
+Decide = Callable[[Any, int], int]
+Ruling = tuple[float, int, int, int, int]  # threshold, window, exploring rule, seed, episode
+
+
+@dataclass(frozen=True)
+class Consultation:
+    """What the data of a stage say about the actions of one state."""
+
+    covered_at: int | None
+    """The first prefix that covers all actions, or None."""
+    uncovered: NDArray[np.bool_]
+    widths: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+class Kept(NamedTuple):
+    """The features of the step that an episode may store."""
+
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    observation: Any  # None where the features can be saved without it
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The data of one stage, in order."""
+
+    features: NDArray[np.float64]
+    """phi(s, a), one row per datum, all blocks side by side."""
+    actions: NDArray[np.int64]
+    targets: NDArray[np.float64]
+    """The observed returns, in units of [0, 1] a stage."""
+    episodes: NDArray[np.int64]
+    """The episode each came from, counted from 0."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+class Datasets:
+    """One append-only regression per stage over the same features."""
+
+    def __init__(self, features: FeatureMap, stages: int, ridge: float, epsilon: float) -> None:
+        self.features = features
+        self.stages = stages
+        self.ridge = ridge
+        self.threshold = epsilon * (1 + WIDTH_TIE)
+        self._kept: Kept | None = None
+        self._sparse = features.separate and hasattr(features, "active")
+        self._lazy_bank: RidgeBank | None = None
+        self._visited = _Visited(features.actions, getattr(features, "nnz", 0)) if self._sparse else None
+        self._remembered: dict[tuple[int, Hashable], tuple[int, int]] = {}
+
+    @property
+    def bank(self) -> RidgeBank:
+        """Made at first use, since a plain function shows its dimension only when it is called."""
+        if self._lazy_bank is None:
+            separate, actions = self.features.separate, self.features.actions
+            self._lazy_bank = RidgeBank(
+                self.features.dim // actions if separate else self.features.dim,
+                self.ridge,
+                regressions=self.stages,
+                blocks=actions if separate else 1,
+                nnz=self.features.nnz if self._sparse else None,  # type: ignore[attr-defined]
+            )
+        return self._lazy_bank
+
+    @property
+    def kept(self) -> Kept:
+        """Features of the last uncovered step that was decided."""
+        assert self._kept is not None
+        return self._kept
+
+    def __len__(self) -> int:
+        return 0 if self._lazy_bank is None else int(self.bank.view.used[_kernels.LOG])
+
+    def size(self, stage: int) -> int:
+        return 0 if self._lazy_bank is None else int(self.bank.view.sizes[stage])
+
+    @property
+    def nbytes(self) -> int:
+        known = 0 if self._visited is None else self._visited.nbytes
+        return known + (0 if self._lazy_bank is None else self.bank.nbytes)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def rows(self, observation: Any, stage: int) -> Rows:
+        """The features of a state: one row that all blocks share, or a row per action."""
+        if self._sparse:
+            indices, values = self.features.active(observation, stage)  # type: ignore[attr-defined]
+            indices, values = np.asarray(indices, np.int32)[None], np.asarray(values, np.float64)[None]
+        else:
+            get = self.features.state if hasattr(self.features, "state") else self.features
+            values = np.ascontiguousarray(np.atleast_2d(get(observation, stage)), np.float64)
+            indices = np.empty((len(values), 0), np.int32)
+        squares = np.square(values).sum(axis=1)
+        if not squares.max() <= (1 + NORM_TOLERANCE) ** 2:
+            raise InputError(
+                f"the features at stage {stage} have a norm of {np.sqrt(squares.max()):.6g}; the theory needs finite features "
+                "of norm at most 1. Divide them by a bound, as fpi.features.Function does with `scale`."
+            )
+        return indices, values
+
+    def consult(self, observation: Any, stage: int) -> Consultation:
+        """What all data of the stage say."""
+        indices, values = self.rows(observation, stage)
+        actions = self.features.actions
+        uncovered, width2, value = np.empty(actions, np.bool_), np.empty(actions), np.empty(actions)
+        k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, uncovered, width2, value)
+        return Consultation(k if k >= 0 else None, uncovered, np.sqrt(width2), value)
+
+    def estimate(self, observation: Any, stage: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Widths and values of all actions from the first k data of the stage."""
+        width2, value = np.empty(self.features.actions), np.empty(self.features.actions)
+        _kernels.estimate(self.bank.view, stage, *self.rows(observation, stage), k, width2, value)
+        return np.sqrt(width2), value
+
+    def log_det(self, stage: int, k: int) -> float:
+        """log det Sigma_k - log det Sigma_0."""
+        gains = self.bank.view.floats[self.bank.members(stage)[:k], _kernels.GAIN]
+        return float(gains.sum())
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def decider(self, window: int, explore: str, seed: int, episode: int) -> Decide:
+        """pi_t as a function (observation, stage) -> 2 * action, plus 1 at an uncovered state; stages come in order.
+
+        The features of the last uncovered step are kept for `append`.
+        """
+        settings = (self.threshold, window, EXPLORING[explore], seed, episode)
+        if self._visited is None:
+            return self._decide_dense(settings)
+        return self._decide_tiles(settings) if isinstance(self.features, TileCoding) else self._decide_sparse(settings)
+
+    def _decide_tiles(self, settings: Ruling) -> Decide:
+        features, visited = self.features, self._visited
+        assert isinstance(features, TileCoding) and visited is not None
+        x = np.empty(len(features.grid))
+        values = np.full(features.nnz, features.value)
+        kept = np.empty(features.nnz, np.int32)
+        self._kept = Kept(kept, values, None)
+
+        def follow(stage: int) -> Callable[[], int]:
+            view = self.bank.view
+            codes = _kernels.follow_tiles(
+                view, visited.view, x, features.grid, values, kept, stage, self.stages, *settings
+            )
+            return codes.__next__  # type: ignore[no-any-return]
+
+        next_code = follow(0)
+
+        def decide(observation: Any, stage: int) -> int:
+            nonlocal next_code
+            x[:] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
+            code = next_code()
+            while code < 0:
+                if code == -2:
+                    features.active(observation, stage)  # raises, naming the entry that is not finite
+                visited.grow()
+                next_code = follow(stage)
+                code = next_code()
+            return code
+
+        return decide
+
+    def _decide_sparse(self, settings: Ruling) -> Decide:
+        visited = self._visited
+        assert visited is not None
+
+        def decide(observation: Any, stage: int) -> int:
+            indices, values = self.rows(observation, stage)
+            while True:
+                code: int = _kernels.recall(self.bank.view, visited.view, stage, indices[0], values[0], *settings, stage)
+                if code >= 0:
+                    break
+                visited.grow()
+            if code & 1:
+                self._kept = Kept(indices[0], values[0], None)
+            return code
+
+        return decide
+
+    def _decide_dense(self, settings: Ruling) -> Decide:
+        actions, window = self.features.actions, settings[1]
+        key = getattr(self.features, "key", None)
+
+        def decide(observation: Any, stage: int) -> int:
+            size = self.size(stage)
+            if key is not None:
+                name = (stage, key(observation, stage))
+                known = self._remembered.get(name)
+                if known is not None and (window > size or known[1] == size):
+                    return known[0]
+            indices, values = self.rows(observation, stage)
+            code: int = _kernels.decide(self.bank.view, stage, indices, values, actions, *settings, stage)
+            if code & 1:
+                row = 0 if self.features.separate else code >> 1
+                self._kept = Kept(indices[row], values[row], np.array(observation))
+            elif key is not None:
+                self._remembered[name] = code, size
+            return code
+
+        return decide
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
+        """Add one datum to a stage."""
+        block = action if self.features.separate else 0
+        self.bank.append(stage, block, kept.indices, kept.values, target, action, episode)
+
+    @property
+    def last_episode(self) -> int:
+        """The episode of the newest datum, or -1."""
+        view = self.bank.view if len(self) else None
+        return -1 if view is None else int(view.ints[len(self) - 1, _kernels.EPISODE])
+
+    def dataset(self, stage: int) -> Dataset:
+        if not self.size(stage):
+            none = np.zeros(0, np.int64)
+            return Dataset(np.zeros((0, self.features.dim)), none, np.zeros(0), none.copy())
+        view = self.bank.view
+        data = self.bank.members(stage)
+        actions = view.ints[data, _kernels.ACTION_TAKEN]
+        features = np.zeros((len(data), self.features.dim))
+        first = actions * view.dim if self.features.separate else np.zeros_like(actions)
+        columns = view.indices[data] if self._sparse else np.broadcast_to(np.arange(view.dim), (len(data), view.dim))
+        np.put_along_axis(features, first[:, None] + columns, view.values[data], axis=1)
+        return Dataset(features, actions, view.floats[data, _kernels.TARGET], view.ints[data, _kernels.EPISODE])
+
+    def to_tensors(self) -> dict[str, NDArray[Any]]:
+        """All data in order of arrival. The regressions are not saved: the same data give the same bits again."""
+        if not len(self):
+            return {}
+        view, n = self.bank.view, len(self)
+        return {
+            "stage": view.ints[:n, _kernels.CELL] // view.blocks,
+            "action": view.ints[:n, _kernels.ACTION_TAKEN].copy(),
+            "episode": view.ints[:n, _kernels.EPISODE].copy(),
+            "target": view.floats[:n, _kernels.TARGET].copy(),
+            "indices": view.indices[:n].copy(),
+            "values": view.values[:n].copy(),
+        }
+
+    def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
+        """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
+        if not tensors:
+            return
+        n = len(tensors["target"]) if "target" in tensors else 0
+        if not self.features.dim and "values" in tensors and tensors["values"].ndim == 2:
+            raise InputError("the features have not shown their dimension yet; call them once.")
+        view = self.bank.view
+        shapes = {
+            "stage": (np.int64, (n,)),
+            "action": (np.int64, (n,)),
+            "episode": (np.int64, (n,)),
+            "target": (np.float64, (n,)),
+            "indices": (np.int32, (n, view.indices.shape[1])),
+            "values": (np.float64, (n, view.values.shape[1])),
+        }
+        for name, (dtype, shape) in shapes.items():
+            found = tensors.get(name)
+            if found is None or found.dtype != dtype or found.shape != shape:
+                raise InputError(f"its {name} are missing or do not have the shape {shape}")
+        bounds = {"stage": self.stages, "action": self.features.actions, "episode": 2**62, "indices": view.dim}
+        for name, bound in bounds.items():
+            if np.any((tensors[name] < 0) | (tensors[name] >= bound)):
+                raise InputError(f"its {name} leave the range 0 to {bound - 1}")
+        if np.any(np.diff(tensors["episode"]) <= 0):
+            raise InputError("its episodes are out of order")
+        if np.any(np.diff(np.sort(tensors["indices"], axis=1), axis=1) == 0):
+            raise InputError("its indices repeat")
+        norms = np.square(tensors["values"]).sum(axis=1)
+        if not np.all(norms <= (1 + NORM_TOLERANCE) ** 2) or not np.all(np.isfinite(tensors["target"])):
+            raise InputError("it holds numbers that are not finite, or features of a norm above 1")
+        for i in range(n):
+            action = int(tensors["action"][i])
+            kept = Kept(tensors["indices"][i], tensors["values"][i], None)
+            stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
+            self.append(kept, stage, action, float(tensors["target"][i]), episode)
+
+
+class _Visited:
+    """Room for the states that compiled code remembers; nothing in it needs saving."""
+
+    def __init__(self, actions: int, nnz: int) -> None:
+        self._make(256, actions, nnz)
+
+    def _make(self, room: int, actions: int, nnz: int) -> None:
+        self.table = np.zeros(4 * room, np.int32)
+        self.states = np.zeros((room, 4), np.int64)
+        self.indices = np.zeros((room, nnz), np.int32)
+        self.values = np.zeros((room, nnz))
+        self.progress = np.zeros((room, actions, 2), np.int64)
+        self.sums = np.zeros((room, actions, 3))
+        self.used = np.zeros(1, np.int64)
+        self.view = _kernels.Visited(
+            self.table, self.states, self.indices, self.values, self.progress, self.sums, self.used
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.view)
+
+    def grow(self) -> None:
+        """Twice the room."""
+        old = self.view
+        room, actions = old.progress.shape[:2]
+        self._make(2 * room, actions, old.indices.shape[1])
+        for name in ("states", "indices", "values", "progress", "sums"):
+            getattr(self.view, name)[:room] = getattr(old, name)
+        self.used[:] = old.used
+        _kernels.rehash(self.view)

@@ -1,0 +1,29 @@
+"""The errors of fpi. Each text says what happened, why it matters, and what to do."""
+
+
+class FpiError(Exception):
+    """Base of every error raised on purpose by fpi."""
+
+
+class InputError(FpiError, ValueError):
+    """An argument has a value or a shape that cannot be used."""
+
+
+class EnvironmentMismatch(FpiError, ValueError):
+    """The environment does not fit the agent, or does something the theory excludes."""
+
+
+class ModelFileError(FpiError, ValueError):
+    """A model file is damaged, too new, not ours, or does not fit what is asked of it."""
+
+
+class SaveError(FpiError, OSError):
+    """A file could not be written; what stood there before is intact."""
+
+
+class MissingExtra(FpiError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class NondeterminismWarning(UserWarning):
+    """The same start and the same actions gave another trajectory."""

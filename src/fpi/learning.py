@@ -1,0 +1,339 @@
+"""The episode loop: how any learner meets an environment.
+
+A learner decides inside an episode without changing, and is told once, when the episode is over, what to keep of it.
+Everything needed to go on later with the same bits stands in its `Trail`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import control
+from fpi.control import Env, GeneratorState, RewardRange
+from fpi.datasets import Decide
+from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Where a learner stands between two episodes."""
+
+    seed: int | None = None
+    episodes: int = 0
+    generator: GeneratorState | None = None  # of the environment, after the last episode
+    environment: str | None = None  # what it learned on
+
+
+class Learner(Protocol):
+    """What the loop asks of an algorithm."""
+
+    actions: int
+    horizon: int
+    rewards: RewardRange
+    trail: Trail
+
+    def decider(self, trail: Trail) -> Decide:
+        """How to act in the coming episode: (observation, stage) -> 2 * action, plus 1 if it explores."""
+
+    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+        """End the episode: from now on `trail` holds. `explored` is (stage, action, return) of the step to store."""
+
+    def predict(self, observation: Any, stage: int) -> int: ...
+
+    @property
+    def data_stored(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode, as callbacks see it. Stages count from 0, rewards are raw."""
+
+    number: int
+    agent: Any
+    observations: list[NDArray[Any]]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    explored: int
+    """Stage of the datum that was stored, or -1."""
+    frozen: int
+    """Decisions taken at covered states."""
+
+    @property
+    def length(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def ret(self) -> float:
+        return math.fsum(self.rewards)
+
+
+Callback = Callable[[Episode], Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """One number per episode: raw return, length, and stage of the stored datum or -1."""
+
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    explored: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+
+def learn(
+    learner: Learner,
+    env: Env,
+    episodes: int,
+    seed: int | None = None,
+    progress: bool = False,
+    callback: Callback | None = None,
+) -> History:
+    """Play and learn; see `fpi.PAC.learn`."""
+    _check_count("episodes", episodes)
+    if seed is not None:
+        _check_count("seed", seed)
+    first_action = control.check_spaces(env, learner.actions)
+    control.check_horizon(env, learner.horizon)
+    name = _name(env)
+    if learner.trail.environment not in (None, name):
+        raise EnvironmentMismatch(
+            f"this agent learned on {learner.trail.environment} and is now given {name}. Its data would not fit: "
+            "use the same environment, or a new agent."
+        )
+    trail = replace(learner.trail, environment=name)
+    if seed is None and trail.seed is None:
+        seed = int.from_bytes(os.urandom(4))
+    if seed is not None:
+        trail = replace(trail, seed=int(seed), generator=None)
+    else:
+        control.set_generator(env, trail.generator)
+
+    rows: list[tuple[float, int, int]] = []
+    with _bar(learner, episodes if progress else 0) as tick:
+        for _ in range(episodes):
+            number = trail.episodes
+            watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
+            before = np.random.PCG64(seed).state if seed is not None else trail.generator
+            observation, _ = env.reset(seed=seed)
+            seed = None  # it seeds the first reset only
+            play = _play(learner, env, trail, observation, first_action, watched or callback is not None)
+            trail = replace(trail, episodes=number + 1, generator=control.get_generator(env))
+            if watched:
+                _watch(env, number, before, play, first_action)
+            learner.commit(trail, _explored(learner, play))
+            rows.append((math.fsum(play.rewards), len(play.rewards), play.explored))
+            tick(rows[-1][0], len(play.codes), play.uncovered)
+            if callback is not None and callback(_episode(learner, number, play)):
+                break
+    returns, lengths, stages = zip(*rows, strict=True) if rows else ((), (), ())
+    return History(np.array(returns, np.float64), np.array(lengths, np.int64), np.array(stages, np.int64))
+
+
+@dataclass
+class _Play:
+    """The raw record of an episode."""
+
+    codes: list[int]
+    rewards: list[float]
+    observations: list[NDArray[Any]]
+    end: tuple[bool, bool] = (False, False)
+    explored: int = -1
+    uncovered: int = 0
+
+
+def _play(learner: Learner, env: Env, trail: Trail, observation: Any, first_action: int, keep: bool) -> _Play:
+    """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
+    decide = learner.decider(trail)
+    step = env.step
+    codes: list[int] = []
+    rewards: list[float] = []
+    observations: list[NDArray[Any]] = []
+    stage = 0
+    terminated = truncated = False
+    try:
+        for stage in range(learner.horizon):
+            if keep:
+                observations.append(np.array(observation))
+            code = decide(observation, stage)
+            observation, reward, terminated, truncated, _ = step(first_action + (code >> 1))
+            codes.append(code)
+            rewards.append(reward)  # type: ignore[arg-type]
+            if terminated or truncated:
+                break
+    except InputError as error:
+        raise EnvironmentMismatch(
+            f"at step {stage} of episode {trail.episodes + 1}: {error} The agent is as it was before this episode."
+        ) from error
+    _check_rewards(learner.rewards, rewards, trail.episodes)
+    if truncated and not terminated and len(codes) < learner.horizon:
+        raise EnvironmentMismatch(
+            f"the environment cut episode {trail.episodes + 1} off after {len(codes)} steps, before the agent's horizon "
+            f"of {learner.horizon}: what would have come is unknown. Make the agent with horizon={len(codes)} or less."
+        )
+    play = _Play(codes, rewards, observations, (bool(terminated), bool(truncated)))
+    uncovered = [stage for stage, code in enumerate(codes) if code & 1]
+    if uncovered:
+        play.explored = uncovered[-1]  # h_t
+        play.uncovered = len(uncovered)
+    return play
+
+
+def _check_rewards(allowed: RewardRange, rewards: list[float], number: int) -> None:
+    if not (allowed.low <= min(rewards) and max(rewards) <= allowed.high) or math.isnan(math.fsum(rewards)):
+        for step, reward in enumerate(rewards):
+            try:
+                allowed.check(float(reward), step)
+            except EnvironmentMismatch as error:
+                raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
+
+
+def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
+    """Stage and action of the step to store, and the return from there on in units of [0, 1] a stage.
+
+    An early end is an absorbing state of raw reward 0.
+    """
+    stage = play.explored
+    if stage < 0:
+        return None
+    unit = learner.rewards
+    rewards = [unit.to_unit(float(reward)) for reward in play.rewards[stage:]]
+    missing = learner.horizon - len(play.rewards)
+    return stage, play.codes[stage] >> 1, math.fsum(rewards) + missing * unit.absorbing
+
+
+def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, first_action: int) -> None:
+    """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
+    actions = [first_action + (code >> 1) for code in play.codes]
+    report = control.replay(env, before, actions, play.observations, end=play.end)
+    if report is not None and not report.agrees:
+        warnings.warn(
+            f"episode {number + 1}, played again from the same start with the same actions, went another way at step "
+            f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go stale "
+            "and no bound holds. `fpi check` shows more; if noise is switchable (sticky actions, say), switch it off.",
+            NondeterminismWarning,
+            stacklevel=4,
+        )
+
+
+def _episode(learner: Learner, number: int, play: _Play) -> Episode:
+    return Episode(
+        number=number,
+        agent=learner,
+        observations=play.observations,
+        actions=np.array(play.codes, np.int64) >> 1,
+        rewards=np.array(play.rewards, np.float64),
+        explored=play.explored,
+        frozen=len(play.codes) - play.uncovered,
+    )
+
+
+def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
+    """Play the agent's predictions. Every agent meets the same start states under the same `seed`.
+
+    The agent does not change, and `learn` afterwards goes on as if this had not happened.
+    """
+    _check_count("episodes", episodes)
+    _check_count("seed", seed)
+    first_action = control.check_spaces(env, agent.actions)
+    control.check_horizon(env, agent.horizon)
+    returns = np.zeros(episodes)
+    lengths = np.zeros(episodes, np.int64)
+    for i, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
+        observation, _ = env.reset(seed=int(start))
+        rewards = []
+        for stage in range(agent.horizon):
+            action = agent.predict(observation, stage)
+            observation, reward, terminated, truncated, _ = env.step(first_action + action)
+            rewards.append(float(reward))
+            if terminated or truncated:
+                break
+        returns[i] = math.fsum(rewards)
+        lengths[i] = len(rewards)
+    return History(returns, lengths, np.full(episodes, -1, np.int64))
+
+
+class Policy:
+    """The learned policy for ordinary loops: it counts the stages itself. Call `reset` when an episode begins."""
+
+    def __init__(self, agent: Learner) -> None:
+        self._agent = agent
+        self.stage = 0
+
+    def reset(self) -> None:
+        self.stage = 0
+
+    def __call__(self, observation: Any) -> int:
+        if self.stage == self._agent.horizon:
+            raise InputError(
+                f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an episode begins."
+            )
+        action = self._agent.predict(observation, self.stage)
+        self.stage += 1
+        return action
+
+
+def _check_count(name: str, number: Any) -> None:
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 0:
+        raise InputError(f"{name} is {number!r}; pass a whole number of at least 0.")
+
+
+def _name(env: Env) -> str:
+    kind = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    return f"{kind} with observations {env.observation_space}"
+
+
+@contextlib.contextmanager
+def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[float, int, int], None]]:
+    """A progress bar, redrawn a few times a second; nothing at all for 0 episodes."""
+    if episodes == 0:
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("learning"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]:,.0f} episodes/s"),
+        TextColumn("return {task.fields[mean]:.1f}"),
+        TextColumn("{task.fields[data]:,} data"),
+        TextColumn("{task.fields[frozen]:.0%} frozen"),
+        TimeRemainingColumn(),
+    )
+    recent: list[tuple[float, int, int]] = []
+    with Progress(*columns) as bar:
+        task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
+        began = drawn = time.perf_counter()
+        done = 0
+
+        def tick(ret: float, decisions: int, uncovered: int) -> None:
+            nonlocal drawn, done
+            recent.append((ret, decisions, uncovered))
+            now = time.perf_counter()
+            if now - drawn > 0.2 or done + len(recent) == episodes:
+                done += len(recent)
+                drawn = now
+                total = sum(row[1] for row in recent)
+                bar.update(
+                    task,
+                    completed=done,
+                    speed=done / max(now - began, 1e-9),
+                    mean=sum(row[0] for row in recent) / len(recent),
+                    data=learner.data_stored,
+                    frozen=1 - sum(row[2] for row in recent) / total,
+                )
+                recent.clear()
+
+        yield tick

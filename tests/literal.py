@@ -1,0 +1,221 @@
+"""Algorithm 1 (FPI-PAC) of the paper, line by line and slow: the reference `fpi.PAC` is compared with.
+
+It imports nothing from fpi. For every stage it keeps the whole list of covariances
+Sigma_0, Sigma_1, ..., Sigma_n, inverts each of them explicitly, and looks for the freezing index by
+trying k = 0, 1, 2, ... in turn.
+
+Two programs that round differently can only be asked to agree on decisions that rounding cannot turn.
+So every comparison with a tolerance edge also looks how near it came, and raises `IllPosed` within ten
+times the numerical error: such an instance proves nothing and must not pass by luck. With
+b = sum_{i<=k} phi_i q_i, X = Sigma_k^-1 and delta = 4 unit cond(Sigma_k), the error of
+
+    a width w = ||phi||_X         is taken as  delta w        in float64, the precision of fpi,
+    an estimate phi' X b          is taken as  delta w ||b||_X
+
+(X known up to a factor 1 +- delta). To both is added what the explicit inverse costs here: its error is
+about X delta, with the unit of its own precision, so phi' X phi moves by delta |X phi| |phi|, and phi' X b
+by delta |X phi| |b|. That is why long double is the default; float64 is a little faster.
+"""
+
+import numpy as np
+
+TIE = 1e-9
+FAR_ENOUGH = 10.0
+WORD = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+TINY = np.finfo(np.float64).tiny
+
+
+class IllPosed(AssertionError):
+    """A comparison came so near to its tolerance edge that rounding could decide it."""
+
+
+def inverse(matrix):
+    """The inverse, in the precision of the matrix: float64, or refined from there by Newton's method."""
+    result = np.linalg.inv(matrix.astype(np.float64)).astype(matrix.dtype)
+    if matrix.dtype != np.float64:
+        for _ in range(3):
+            result = result @ (2 * np.eye(len(matrix), dtype=matrix.dtype) - matrix @ result)
+    return result
+
+
+def norms(rows):
+    return np.sqrt((rows * rows).sum(axis=1))
+
+
+def mix(z):
+    """The finaliser of splitmix64."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+    return z ^ (z >> 31)
+
+
+def pick(seed, episode, stage, count):
+    """The index in range(count) that the exploring rule "random" takes."""
+    z = mix((seed + GOLDEN * (episode + 1)) & WORD)
+    return mix((z + GOLDEN * (stage + 1)) & WORD) % count
+
+
+class Dataset:
+    """D_h with X_k = Sigma_k^-1 and b_k = sum_{i<=k} phi_i q_i for every prefix k = 0..n."""
+
+    def __init__(self, dim, ridge, dtype):
+        self.features, self.actions, self.targets, self.episodes = [], [], [], []
+        self.sigma = dtype(ridge) * np.eye(dim, dtype=dtype)
+        self.moments = [np.zeros(dim, dtype)]
+        self.inverses, self.deltas = [], []
+        self._keep_inverse()
+
+    def __len__(self):
+        return len(self.targets)
+
+    def append(self, phi, action, target, episode):
+        self.features.append(phi)
+        self.actions.append(action)
+        self.targets.append(target)
+        self.episodes.append(episode)
+        self.sigma = self.sigma + np.outer(phi, phi)
+        self.moments.append(self.moments[-1] + phi * target)
+        self._keep_inverse()
+
+    def _keep_inverse(self):
+        self.inverses.append(inverse(self.sigma))
+        condition = np.linalg.cond(self.sigma.astype(np.float64))
+        units = np.finfo(np.float64).eps, np.finfo(self.sigma.dtype).eps
+        self.deltas.append([4 * unit * condition for unit in units])
+
+    def widths(self, rows, k):
+        """||phi||_{X_k} of every row phi, and how wrong it may be computed."""
+        delta, own_delta = self.deltas[k]
+        solved = rows @ self.inverses[k]
+        widths = np.sqrt((rows * solved).sum(axis=1))
+        own = own_delta * norms(solved) * norms(rows) / np.maximum(widths, TINY)
+        return widths, delta * widths + own
+
+    def values(self, rows, k):
+        """phi' X_k b_k of every row, the least squares estimate on k data, and how wrong it may be computed."""
+        delta, own_delta = self.deltas[k]
+        solved, moment = rows @ self.inverses[k], self.moments[k]
+        widths, length = np.sqrt((rows * solved).sum(axis=1)), np.sqrt(moment @ self.inverses[k] @ moment)
+        own = own_delta * norms(solved) * np.sqrt(moment @ moment)
+        return solved @ moment, delta * widths * length + own
+
+
+class LiteralPAC:
+    """Algorithm 1. `features(observation, stage)` gives one row per action; stages count from 0."""
+
+    def __init__(
+        self,
+        features,
+        *,
+        actions,
+        horizon,
+        epsilon,
+        ridge,
+        explore="random",
+        freeze="exact",
+        reward_range=(0.0, 1.0),
+        seed=0,
+        dtype=np.longdouble,
+    ):
+        self.features, self.actions, self.horizon, self.dtype = features, actions, horizon, dtype
+        self.epsilon, self.ridge, self.explore, self.freeze = epsilon, ridge, explore, freeze
+        self.low, self.high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
+        self.seed, self.episode = seed, 0
+        self.datasets = None  # made when the first features show their dimension
+        self.closest = np.inf  # the nearest comparison so far: its distance to the edge, in numerical errors
+
+    # --- comparisons -----------------------------------------------------------------------------------
+    def above(self, scores, edge, errors):
+        """scores > edge, refused where rounding could decide."""
+        distances = abs(scores - edge) / np.maximum(errors, TINY)
+        if distances.min() <= FAR_ENOUGH:
+            raise IllPosed(f"{scores} come within {distances.min():.1f} numerical errors of the edge {edge}")
+        self.closest = min(self.closest, distances.min())
+        return scores > edge
+
+    def uncovered(self, rows, data, k):
+        """The actions outside Cover on the first k data, in increasing order."""
+        widths, errors = data.widths(rows, k)
+        return np.flatnonzero(self.above(widths, self.epsilon * (1 + TIE), errors))
+
+    def best(self, scores, errors, among):
+        """The lowest action of `among` whose score is the largest, up to the tie tolerance."""
+        top = among[scores[among].argmax()]
+        others = among[among != top]
+        if not len(others):
+            return int(top)
+        edge = scores[top] - TIE * (1 + abs(scores[top]))
+        tied = others[self.above(scores[others], edge, errors[others] + errors[top])]
+        return int(min([top, *tied]))
+
+    # --- the policy ------------------------------------------------------------------------------------
+    def rows(self, observation, stage):
+        rows = np.asarray(self.features(observation, stage), dtype=self.dtype)
+        if self.datasets is None:
+            dim = rows.shape[1]
+            self.datasets = [Dataset(dim, self.ridge, self.dtype) for _ in range(self.horizon)]
+        return rows
+
+    def first_cover(self, rows, data):
+        """eq. (2): the first prefix that covers all actions, or None."""
+        for k in range(len(data) + 1):
+            if self.uncovered(rows, data, k).size == 0:
+                return k
+        return None
+
+    def freezing_index(self, rows, data):
+        """The prefix whose estimate decides at a covered state; None at an uncovered one."""
+        n, first = len(data), self.first_cover(rows, data)
+        if first is None or self.freeze == "exact":
+            return first
+        kept = 1 if self.freeze == "never" else self.freeze  # only the last `kept` prefixes are remembered
+        return min(max(first, n - kept + 1), n)
+
+    def act(self, observation, stage):
+        """Line 3: pi_t(s), and whether (s, pi_t(s)) is outside Cover."""
+        rows, data = self.rows(observation, stage), self.datasets[stage]
+        k, n = self.freezing_index(rows, data), len(data)
+        if k is not None:
+            return self.best(*data.values(rows, k), among=np.arange(self.actions)), False
+        candidates = self.uncovered(rows, data, n)
+        if self.explore == "first":
+            action = candidates[0]
+        elif self.explore == "widest":
+            action = self.best(*data.widths(rows, n), among=candidates)
+        elif self.explore == "greedy":
+            action = self.best(*data.values(rows, n), among=candidates)
+        else:
+            action = candidates[pick(self.seed, self.episode, stage, len(candidates))]
+        return int(action), True
+
+    def predict(self, observation, stage):
+        """argmax_a Q_t(s, a), eq. (3), and the prefix it rests on; at an uncovered state all data."""
+        rows, data = self.rows(observation, stage), self.datasets[stage]
+        k = self.freezing_index(rows, data)
+        k = len(data) if k is None else k
+        return self.best(*data.values(rows, k), among=np.arange(self.actions)), k
+
+    # --- the loop --------------------------------------------------------------------------------------
+    def learn_episode(self, env):
+        """Lines 4 to 8. Returns the actions taken and h_t, or -1 if it does not exist."""
+        observation, _ = env.reset(seed=self.seed if self.episode == 0 else None)
+        path, last_uncovered, ended = [], -1, False
+        for stage in range(self.horizon):
+            if ended:  # absorbed: reward 0 for the remaining stages, nothing is asked or stored
+                path.append((None, None, 0.0))
+                continue
+            action, is_uncovered = self.act(observation, stage)
+            if is_uncovered:
+                last_uncovered = stage
+            phi = self.rows(observation, stage)[action]
+            observation, reward, terminated, truncated, _ = env.step(action)
+            path.append((phi, action, reward))
+            ended = terminated or truncated
+        if last_uncovered >= 0:
+            phi, action, _ = path[last_uncovered]
+            rewards = [(reward - self.low) / (self.high - self.low) for _, _, reward in path]
+            target = sum(rewards[last_uncovered:])
+            self.datasets[last_uncovered].append(phi, action, target, self.episode)
+        self.episode += 1
+        return [action for _, action, _ in path if action is not None], last_uncovered

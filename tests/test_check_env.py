@@ -1,0 +1,292 @@
+"""`check`: what it sees in good, fixable and unfit environments, and what it says about them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import environments as odd
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import NormalizeObservation, TimeLimit
+
+from fpi.check_env import CheckReport, check
+from fpi.control import ActionGrid, Env, get_generator
+from fpi.errors import EnvironmentMismatch, InputError
+
+
+class Features:
+    """Features of a given norm for three actions, dense."""
+
+    actions, dim, separate = 3, 6, True
+
+    def __init__(self, norm: float, late: float = 0.0) -> None:
+        self.norm, self.late = norm, late
+
+    def __call__(self, observation: Any, stage: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        rows = np.zeros((3, 6))
+        rows[1, 2:4] = np.array([0.6, 0.8]) * (self.norm + self.late * stage)
+        return rows
+
+
+class SparseFeatures(Features):
+    """The same, by active indices; asking for the dense matrix is a mistake."""
+
+    def __call__(self, observation: Any, stage: int) -> Any:
+        raise AssertionError("the sparse form is enough")
+
+    def active(self, observation: Any, stage: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        return np.array([0, 1], np.int32), np.array([0.6, 0.8]) * self.norm
+
+
+def limited(env: Env, steps: int = 20) -> Env:
+    return TimeLimit(env, steps)
+
+
+FIT: list[Env] = [
+    odd.Walk(),
+    odd.FixedStart(),
+    odd.NoGenerator(),
+    odd.ReusedBuffer(),
+    odd.ReadOnly(),
+    odd.Strided(np.float64),
+    odd.Strided(np.float16),
+    odd.Strided(np.int32),
+    odd.NumberObservation(),
+    odd.StartsAtFive(),
+    odd.EndsTwice(),
+    odd.HiddenLimit(),
+    odd.OneStep(),
+    odd.RandomRewards(),
+]
+
+
+@pytest.mark.parametrize("env", FIT, ids=str)
+def test_odd_but_sound_environments_are_fit(env: Env) -> None:
+    report = check(limited(env))
+    assert report.deterministic is True
+    assert report.difference is None
+    assert report.verdict == "Fit for FPI."
+    assert report.ok
+
+
+def test_a_report_says_what_was_seen() -> None:
+    report = check(limited(odd.Walk()), episodes=3)
+    assert report.environment == "Walk"
+    assert report.action_space == "Discrete(3)"
+    assert (report.horizon, report.time_limit, report.lengths, report.early_ends) == (20, 20, (20, 20, 20), 0)
+    assert 0 < report.rewards[0] < report.rewards[1] <= 1
+    assert report.random_starts
+    assert not report.stochastic_rewards
+    assert report.feature_norm is None
+
+
+def test_fixed_starts_and_random_rewards_are_told_apart() -> None:
+    assert not check(limited(odd.FixedStart())).random_starts
+    assert check(limited(odd.Walk()), episodes=1).random_starts
+    assert check(limited(odd.RandomRewards())).stochastic_rewards
+
+
+@pytest.mark.parametrize(
+    ("env", "lengths"), [(odd.EndsTwice(), 4), (odd.HiddenLimit(), 7), (odd.OneStep(), 1)], ids=str
+)
+def test_early_ends_are_counted(env: Env, lengths: int) -> None:
+    report = check(limited(env), episodes=3)
+    assert report.lengths == (lengths,) * 3
+    assert report.early_ends == 3
+    at_the_end = check(env, horizon=lengths, episodes=3)
+    assert at_the_end.early_ends == 0
+    assert at_the_end.ok
+
+
+CONTROL = [
+    ("CartPole-v1", "Fit for FPI."),
+    ("MountainCar-v0", "reward_range=(-1, 0)"),
+    ("Acrobot-v1", "reward_range=(-1, 0)"),
+    ("Pendulum-v1", "reward_range=(-1"),
+    ("InvertedPendulum-v5", "Fit for FPI."),
+]
+
+
+@pytest.mark.parametrize(("name", "verdict"), CONTROL)
+def test_the_control_tasks_are_fit(name: str, verdict: str) -> None:
+    env = gym.make(name)
+    if isinstance(env.action_space, spaces.Box):
+        env = ActionGrid(env, 4)
+    report = check(env, horizon=100, episodes=2)
+    assert report.environment == name
+    assert report.deterministic is True
+    assert report.ok
+    assert report.random_starts
+    assert verdict in report.verdict
+
+
+@pytest.mark.parametrize("world", [odd.RandomFromStep2, odd.OwnGenerator, odd.BorrowedGenerator])
+def test_randomness_from_step_2_on_makes_an_environment_unfit(world: type[odd.Walk]) -> None:
+    report = check(limited(world()))
+    assert report.deterministic is False
+    assert report.difference is not None
+    assert report.difference.step == 2
+    assert not report.ok
+    assert report.verdict.startswith("Not fit for FPI because its transitions are random")
+    assert (
+        f"episode 1 are replayed, the observation differs by {report.difference.difference:.3g} at step 2"
+        in (report.verdict)
+    )
+
+
+def test_noise_of_a_millionth_makes_an_environment_unfit() -> None:
+    report = check(limited(odd.TinyNoise()))
+    assert report.difference is not None
+    assert report.difference.difference == pytest.approx(2e-6, rel=0.01)
+    assert "differs by 2e-06" in report.verdict
+    assert not report.ok
+
+
+def test_a_random_end_makes_an_environment_unfit() -> None:
+    report = check(limited(odd.RandomEnd()), episodes=10)
+    assert report.deterministic is False
+    assert "(terminated, truncated)" in report.verdict
+
+
+def test_a_start_that_does_not_come_back_leaves_determinism_open() -> None:
+    for env in (odd.OwnStart(), NormalizeObservation(odd.Walk())):
+        report = check(limited(env))
+        assert report.deterministic is None
+        assert not report.ok
+        assert "Not fit for FPI because determinism cannot be judged" in report.verdict
+        assert "self.np_random" in report.verdict
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        (odd.NanObservation(), r"at step 3 of episode 1 the observation is \[.*nan\]"),
+        (odd.InfiniteReward(), r"at step 3 of episode 1 the reward is inf"),
+    ],
+    ids=str,
+)
+def test_undefined_numbers_are_named_with_their_step(env: Env, text: str) -> None:
+    report = check(limited(env), features=Features(1.0))
+    assert report.lengths == (3,)
+    assert report.deterministic is True
+    assert not report.ok
+    assert re.search(text, report.verdict)
+    assert all(map(math.isfinite, report.rewards))
+
+
+def test_continuous_actions_need_a_grid_and_are_played_all_the_same() -> None:
+    for env in (odd.BoxActions(), odd.InfiniteActions()):
+        report = check(limited(env))
+        assert report.deterministic is True
+        assert report.ok
+        assert report.verdict.startswith("Fit for FPI with changes: the action space is Box")
+        assert "fpi.ActionGrid" in report.verdict
+
+
+@pytest.mark.parametrize("kind", sorted(odd.OddActions.SPACES))
+def test_other_action_spaces_are_named(kind: str) -> None:
+    report = check(limited(odd.OddActions(kind)))
+    assert f"the action space is {kind}(" in report.verdict
+    assert report.ok
+
+
+def test_several_changes_are_numbered() -> None:
+    class Robot(odd.BoxActions):
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = odd.DictObservation().observation_space
+
+        def observe(self) -> Any:
+            return {"position": np.array([self.position]), "time": np.array([self.steps / 10])}
+
+    report = check(limited(Robot()), horizon=30)
+    assert report.deterministic is True
+    for text in (
+        "(1) the action space is Box",
+        "(2) the observation space is Dict",
+        "(3) horizon=30 is longer",
+    ):
+        assert text in report.verdict
+
+
+def test_observations_without_a_fixed_size_cannot_be_checked() -> None:
+    with pytest.raises(EnvironmentMismatch, match=r"Sequence\("):
+        check(odd.SequenceObservation())
+
+
+def test_a_missing_time_limit_asks_for_a_horizon() -> None:
+    endless = check(odd.Walk(), episodes=1)
+    assert endless.lengths == (10_000,)
+    assert "choose a horizon: no time limit is declared" in endless.verdict
+    assert "did not end" in endless.verdict
+    assert "took 7 to 7 steps" in check(odd.HiddenLimit()).verdict
+    assert check(odd.Walk(), horizon=12).lengths == (12,) * 5
+    assert check(odd.Walk(), horizon=12).verdict == "Fit for FPI."
+
+
+def test_a_horizon_shorter_than_the_limit_is_fine_and_a_longer_one_is_not() -> None:
+    assert check(limited(odd.Walk()), horizon=5).verdict == "Fit for FPI."
+    longer = check(limited(odd.Walk()), horizon=25)
+    assert longer.horizon == 20
+    assert "horizon=25 is longer than the environment's time limit of 20" in longer.verdict
+
+
+def test_rewards_outside_the_unit_range_suggest_a_range_that_holds_them() -> None:
+    report = check(limited(odd.WideRewards()))
+    assert report.rewards == (-2.5, 0.5)
+    assert report.ok
+    assert "pass reward_range=(-2.5, 0.5)" in report.verdict
+    pendulum = check(ActionGrid(gym.make("Pendulum-v1"), 3), episodes=2)
+    suggested = re.search(r"reward_range=\((-\d+), 0\)", pendulum.verdict)
+    assert suggested is not None
+    assert pendulum.rewards[0] - 1 < float(suggested[1]) <= pendulum.rewards[0]
+
+
+def test_the_largest_feature_norm_is_reported() -> None:
+    assert check(limited(odd.Walk()), features=Features(1.0)).feature_norm == pytest.approx(1.0)
+    assert check(limited(odd.Walk()), features=Features(1.0)).verdict == "Fit for FPI."
+    assert check(limited(odd.Walk()), features=Features(0.1, late=0.01)).feature_norm == pytest.approx(0.29)
+    for features in (Features(2.5), SparseFeatures(2.5)):
+        report = check(limited(odd.Walk()), features=features)
+        assert report.feature_norm == pytest.approx(2.5)
+        assert "the largest norm is 2.5" in report.verdict
+
+
+def test_features_for_another_number_of_actions_are_named() -> None:
+    report = check(gym.make("CartPole-v1"), features=Features(1.0), episodes=1)
+    assert "has 2 actions, the agent 3" in report.verdict
+
+
+def test_the_generator_is_left_as_it_was_found() -> None:
+    for env in (limited(odd.Walk()), limited(odd.RandomFromStep2())):
+        env.reset(seed=8)
+        before = get_generator(env)
+        check(env)
+        assert get_generator(env) == before
+
+
+def test_the_action_space_is_not_disturbed() -> None:
+    env = limited(odd.Walk())
+    env.action_space.seed(4)
+    expected = [env.action_space.sample() for _ in range(20)]
+    env.action_space.seed(4)
+    check(env)
+    assert [env.action_space.sample() for _ in range(20)] == expected
+
+
+def test_the_same_seed_gives_the_same_report_and_another_seed_another() -> None:
+    def rewards(seed: int) -> tuple[float, float]:
+        report: CheckReport = check(limited(odd.Walk()), seed=seed)
+        return report.rewards
+
+    assert rewards(0) == rewards(0) != rewards(1)
+
+
+@pytest.mark.parametrize("bad", [{"episodes": 0}, {"horizon": 0}, {"horizon": -1}])
+def test_numbers_below_one_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        check(odd.Walk(), **bad)  # type: ignore[arg-type]

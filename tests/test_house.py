@@ -1,0 +1,243 @@
+"""The house: the wheel, the lazy import, and checks that are shown to fail on what they must refuse."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from email.parser import Parser
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+HEAVY = {"gymnasium", "imageio", "matplotlib", "numba", "rich", "scipy", "typer"}
+
+
+def run(*command, cwd, **environment):
+    """Run a command outside of any make that runs these tests."""
+    inherited = {
+        name: value for name, value in os.environ.items() if "MAKE" not in name and name != "PYTHONPATH"
+    }
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env=inherited | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def succeed(*command, cwd, **environment):
+    result = run(*command, cwd=cwd, **environment)
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+# The wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    succeed(
+        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY, cwd=folder
+    )
+    (path,) = folder.glob("fpi-*-py3-none-any.whl")
+    return path
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    package = {name for name in names if name.startswith("fpi/")}
+    sources = {path.relative_to(REPOSITORY / "src").as_posix() for path in REPOSITORY.glob("src/fpi/**/*.py")}
+    assert package == sources | {"fpi/py.typed"}
+    assert all(re.match(r"fpi-[\d.]+\.dist-info/", name) for name in set(names) - package)
+
+
+def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
+    clean, empty = tmp_path / "clean", tmp_path / "empty"
+    venv.create(clean)
+    empty.mkdir()
+    python = clean / "bin" / "python"
+    succeed(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        wheel,
+        cwd=empty,
+    )
+    # The dependencies are lent from here; an editable fpi is not, since its .pth file is not read from there.
+    site = succeed(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=empty).strip()
+    Path(site, "lent.pth").write_text(sysconfig.get_path("purelib"))
+    file, version = succeed(
+        python, "-c", "import fpi; print(fpi.__file__, fpi.__version__)", cwd=empty
+    ).split()
+    assert Path(file).is_relative_to(site)
+    assert wheel.name.startswith(f"fpi-{version}-")
+    assert "train" in succeed(clean / "bin" / "fpi", "--help", cwd=empty)
+
+
+def test_every_import_is_a_declared_dependency(wheel):
+    imported = set()
+    for path in REPOSITORY.glob("src/fpi/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.partition(".")[0])
+    metadata = (
+        zipfile.ZipFile(wheel).read(f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/METADATA").decode()
+    )
+    requirements = Parser().parsestr(metadata).get_all("Requires-Dist")
+    declared = {re.match(r"[\w-]+", line)[0].lower() for line in requirements if "extra == 'dev'" not in line}
+    distributions = packages_distributions()
+    for name in imported - sys.stdlib_module_names - {"fpi"}:
+        assert declared & {distribution.lower() for distribution in distributions[name]}, name
+
+
+def test_importing_fpi_imports_nothing_heavy(tmp_path):
+    script = f"import sys, fpi; fpi.__version__; print(sorted({HEAVY} & set(sys.modules)))"
+    assert succeed(sys.executable, "-c", script, cwd=tmp_path) == "[]\n"
+
+
+# The checkers fail when they must
+
+USES_FPI = """
+import numpy as np
+from numpy.typing import NDArray
+
+import fpi
+
+
+def decide(agent: fpi.PAC, observation: NDArray[np.float64]) -> {returned}:
+    return agent.predict(observation, stage=0)
+"""
+
+
+def test_the_type_checker_refuses_a_misused_api(tmp_path):
+    module = tmp_path / "planted.py"
+    mypy = (BIN / "mypy", "--config-file", REPOSITORY / "pyproject.toml", module)
+    module.write_text(USES_FPI.format(returned="int"))
+    succeed(*mypy, cwd=REPOSITORY)
+    module.write_text(USES_FPI.format(returned="str"))
+    wrong = run(*mypy, cwd=REPOSITORY)
+    assert wrong.returncode == 1
+    assert 'got "int", expected "str"' in wrong.stdout
+    module.write_text(USES_FPI.format(returned="int").replace(": fpi.PAC", ""))
+    untyped = run(*mypy, cwd=REPOSITORY)
+    assert untyped.returncode == 1
+    assert "Function is missing a type annotation" in untyped.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "planted", "broken"),
+    [
+        ("errors.py", "import fpi.learning", "fpi.errors is not allowed to import fpi.learning"),
+        ("regression.py", "from fpi import features", "fpi.regression is not allowed to import fpi.features"),
+        (
+            "persistence.py",
+            "from fpi.control import *",
+            "fpi.persistence is not allowed to import fpi.control",
+        ),
+        ("algorithms/pac.py", "import gymnasium", "fpi.algorithms is not allowed to import gymnasium"),
+        ("homeless.py", "", "homeless"),
+    ],
+)
+def test_the_layers_refuse_a_planted_import(tmp_path, module, planted, broken):
+    shutil.copytree(REPOSITORY / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    linter = (BIN / "lint-imports", "--no-cache")
+    succeed(*linter, cwd=tmp_path, PYTHONPATH=str(tmp_path / "src"))
+    with (tmp_path / "src" / "fpi" / module).open("a") as file:
+        file.write(f"\n{planted}\n")
+    refused = run(*linter, cwd=tmp_path, PYTHONPATH=str(tmp_path / "src"))
+    assert refused.returncode == 1
+    assert broken in " ".join(refused.stdout.split())
+
+
+def test_nothing_imports_pickle(tmp_path):
+    module = tmp_path / "planted.py"
+    ruff = (BIN / "ruff", "check", "--config", REPOSITORY / "pyproject.toml", module)
+    module.write_text("import json\n\nprint(json.dumps(1))\n")
+    succeed(*ruff, cwd=tmp_path)
+    module.write_text("import pickle\n\nprint(pickle.dumps(1))\n")
+    refused = run(*ruff, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "Nothing fpi reads may execute" in refused.stdout
+
+
+# The commands
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with the Makefile and a stand-in for Python that only notes what is asked of it."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    stand_in = tmp_path / "stand-in"
+    stand_in.write_text(
+        f"""#!/bin/sh
+case "$*" in
+    -c*) exec {sys.executable} "$@" ;;
+    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+    *) echo "$*" >> asked; [ ! -e broken ] ;;
+esac
+"""
+    )
+    stand_in.chmod(0o755)
+    return tmp_path
+
+
+def test_an_install_that_broke_off_is_done_again(checkout):
+    make = ("make", "PYTHON=./stand-in", "bench")
+    (checkout / "broken").touch()
+    assert run(*make, cwd=checkout).returncode != 0
+    (checkout / "broken").unlink()
+    succeed(*make, cwd=checkout)
+    succeed(*make, cwd=checkout)
+    install, bench = "-m pip install --quiet --editable .[dev]", "-m benchmarks"
+    assert (checkout / "asked").read_text().splitlines() == [install, install, bench, bench]
+
+
+def test_an_old_or_absent_python_is_named(checkout):
+    old = checkout / "stand-in"
+    old.write_text(
+        f"""#!/bin/sh
+exec {sys.executable} -c 'import sys; sys.version_info = (3, 10); exec(sys.argv[1])' "$2"
+"""
+    )
+    for python, why in (("./stand-in", "./stand-in is 3.10"), ("no-python", "there is no no-python here")):
+        refused = run("make", f"PYTHON={python}", "test", cwd=checkout)
+        assert refused.returncode != 0
+        assert f"fpi needs Python 3.11 or newer, and {why}" in refused.stdout
+        assert "make PYTHON=" in refused.stdout
+    assert not (checkout / ".venv").exists()
+
+
+def test_make_alone_says_what_there_is(checkout):
+    said = succeed("make", cwd=checkout)
+    assert all(f"make {target} " in said for target in ("run", "test", "bench", "clean"))
+    assert not (checkout / ".venv").exists()
+
+
+def test_continuous_integration_runs_make_test(checkout):
+    shutil.copytree(REPOSITORY / ".ci", checkout / ".ci")
+    (checkout / "Makefile").write_text("test:\n\t@echo tested\n")
+    elsewhere = checkout / "elsewhere"
+    elsewhere.mkdir()
+    assert "tested" in succeed(checkout / ".ci" / "run", cwd=elsewhere)
+    (checkout / "Makefile").write_text("test:\n\t@false\n")
+    assert run(checkout / ".ci" / "run", cwd=elsewhere).returncode != 0

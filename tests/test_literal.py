@@ -1,0 +1,303 @@
+"""fpi.PAC takes the same action as a literal Algorithm 1 at every step of thousands of episodes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fpi
+import layered
+from layered import LayeredMDP
+from literal import TIE, IllPosed, LiteralPAC, mix, pick
+
+SEED = 7
+FREEZES = ["exact", "never", 5, 20]
+RULES = ["random", "widest", "greedy", "first"]
+
+
+@dataclass(frozen=True)
+class World:
+    """An MDP, features for it, and the settings to learn it with."""
+
+    features: Callable[[LayeredMDP], Any]
+    epsilon: float
+    ridge: float
+    mdp: dict[str, Any] = field(default_factory=dict)
+    reward_range: tuple[float, float] = (0, 1)
+    horizon: int | None = None  # that of the MDP, unless shorter
+    episodes: int = 200
+    dtype: type = np.longdouble
+
+    def env(self):
+        return LayeredMDP(seed=3, **self.mdp)
+
+    def arguments(self, freeze="exact", explore="random"):
+        env = self.env()
+        return {
+            "features": self.features(env),
+            "actions": env.actions,
+            "horizon": self.horizon or env.horizon,
+            "epsilon": self.epsilon,
+            "ridge": self.ridge,
+            "reward_range": self.reward_range,
+            "freeze": freeze,
+            "explore": explore,
+        }
+
+    def agent(self, *setting):
+        return fpi.PAC(**self.arguments(*setting))
+
+    def literal(self, *setting):
+        arguments = self.arguments(*setting)
+        features = arguments.pop("features")
+        if self is WORLDS["one argument"]:
+            features = lambda observation, stage, function=features: function(observation)  # noqa: E731
+        return LiteralPAC(features, **arguments, seed=SEED, dtype=self.dtype)
+
+
+def table(make, *steps):
+    """A feature function of observation and stage from a table of `layered`."""
+
+    def features(mdp):
+        rows = make(mdp)
+        for step in steps:
+            rows = step(rows)
+        return layered.of_stage(rows)
+
+    return features
+
+
+def dense(dim, **options):
+    return lambda mdp: layered.dense(mdp, dim, **options)
+
+
+def keyed(mdp):
+    function = layered.of_stage(layered.dense(mdp, 6))
+    return fpi.features.Function(function, mdp.actions, key=lambda observation, stage: observation)
+
+
+def tiles(count, tilings):
+    return lambda mdp: fpi.TileCoding(
+        np.zeros(mdp.dims), np.ones(mdp.dims), tiles=count, tilings=tilings, actions=mdp.actions
+    )
+
+
+def rbf(mdp):
+    centers = np.random.default_rng(0).random((6, mdp.dims))
+    return fpi.RBF(centers, 0.3, mdp.actions)
+
+
+POINTS = {"observe": "point", "states": (60, 20, 20), "horizon": 3}
+WORLDS = {
+    "two directions": World(table(dense(2)), 0.3, 1.0, {"horizon": 3, "rewards": "uniform"}),
+    "dense": World(table(dense(6)), 0.5, 0.1, {"states": (60, 20, 20, 20), "early_end": 0.1}),
+    "forty directions": World(
+        table(dense(40)), 0.9, 0.25, {"states": (60, 30, 30, 30), "rewards": "uniform"}, dtype=np.float64
+    ),
+    "low rank": World(table(dense(32, rank=3)), 0.6, 1e-3, {"horizon": 3, "rewards": "uniform"}, episodes=120),
+    "keyed": World(keyed, 0.5, 0.1, {"horizon": 3, "states": (60, 20, 20)}),
+    "one argument": World(
+        lambda mdp: layered.of_observation(layered.dense(mdp, 8)), 0.6, 0.1, {"rewards": "uniform"}
+    ),
+    "width ties": World(
+        lambda mdp: fpi.OneHot(12, mdp.actions), 0.5, 1.0, {"horizon": 1, "states": 12}, episodes=250
+    ),
+    "one-hot": World(
+        lambda mdp: fpi.OneHot(6, mdp.actions),
+        0.6,
+        0.1,
+        {"states": 6, "rewards": "integer", "reward_range": (0, 3), "early_end": 0.1},
+        reward_range=(0, 3),
+        episodes=300,
+    ),
+    "copied actions": World(
+        table(dense(5), layered.duplicated),
+        0.5,
+        0.1,
+        {"actions": 4, "rewards": "integer", "reward_range": (-1, 2), "early_end": 0.15},
+        reward_range=(-1, 2),
+    ),
+    "zero and tiny": World(
+        table(dense(5), lambda rows: layered.shrunk(rows, 0.05)), 0.5, 0.25, {"states": 15, "early_end": 0.1}
+    ),
+    "rewards above 0": World(
+        table(dense(4)),
+        0.5,
+        1 / 3,
+        {"rewards": "uniform", "reward_range": (1, 3), "early_end": 0.25},
+        reward_range=(1, 3),
+        horizon=3,
+    ),
+    "rewards below 0": World(
+        table(dense(4)), 0.5, 0.1, {"reward_range": (-2, -1), "early_end": 0.25}, reward_range=(-2, -1)
+    ),
+    "tiles": World(tiles(2, 2), 1.0, 1e-3, {**POINTS, "actions": 2, "early_end": 0.1}, episodes=150),
+    "Fourier": World(
+        lambda mdp: fpi.Fourier([0, 0], [1, 1], order=2, actions=mdp.actions),
+        0.5,
+        0.1,
+        {**POINTS, "rewards": "uniform"},
+        dtype=np.float64,
+    ),
+    "RBF": World(rbf, 0.4, 0.1, {**POINTS, "early_end": 0.1}),
+    "many data": World(table(dense(3)), 0.15, 0.1, {"horizon": 1, "states": 40}, episodes=250),
+    "many data on tiles": World(
+        tiles(2, 2),
+        0.12,
+        0.1,
+        {"horizon": 1, "states": 40, "actions": 2, "observe": "point", "dims": 1},
+        episodes=300,
+    ),
+}
+
+
+def settings_of(world):
+    """Every way of freezing, each with another exploring rule; the pairs change from world to world."""
+    shift = list(WORLDS).index(world)
+    return [(world, freeze, RULES[(i + shift) % len(RULES)]) for i, freeze in enumerate(FREEZES)]
+
+
+CASES = {setting for world in WORLDS for setting in settings_of(world)}
+CASES |= {("dense", freeze, rule) for freeze in FREEZES for rule in RULES}
+
+
+def run(agent, world):
+    """Learn, and return all episodes."""
+    episodes = []
+    agent.learn(world.env(), world.episodes, seed=SEED, callback=episodes.append)
+    return episodes
+
+
+@pytest.mark.parametrize(("name", "freeze", "explore"), sorted(CASES, key=str))
+def test_same_action_at_every_step(name, freeze, explore):
+    world = WORLDS[name]
+    agent, literal = world.agent(freeze, explore), world.literal(freeze, explore)
+    env = world.env()
+    for episode in run(agent, world):
+        actions, explored = literal.learn_episode(env)
+        assert (episode.actions.tolist(), episode.explored) == (actions, explored), episode.number
+    assert_same_data(agent, literal)
+    assert_same_policy(agent, literal, env)
+
+
+def assert_same_data(agent, literal):
+    for stage, expected in enumerate(literal.datasets):
+        data = agent.dataset(stage)
+        np.testing.assert_array_equal(data.actions, expected.actions)
+        np.testing.assert_array_equal(data.episodes, expected.episodes)
+        np.testing.assert_allclose(data.targets, expected.targets, rtol=0, atol=1e-12)
+        if len(expected):
+            np.testing.assert_array_equal(data.features, np.array(expected.features, np.float64))
+
+
+def assert_same_policy(agent, literal, env):
+    """At a pool of states, visited or not: the action, the prefix it rests on, widths and values there."""
+    for stage in range(literal.horizon):
+        for state in range(0, env.sizes[stage], 4):
+            observation = env.observation(stage, state)
+            action, k = literal.predict(observation, stage)
+            known = agent.explain(observation, stage)
+            assert agent.predict(observation, stage) == known.action == action
+            assert known.prefix == k
+            rows, data = literal.rows(observation, stage), literal.datasets[stage]
+            np.testing.assert_allclose(known.widths, data.widths(rows, k)[0].astype(float), rtol=1e-8)
+            np.testing.assert_allclose(known.values, data.values(rows, k)[0].astype(float), atol=1e-8)
+            assert known.freezing_index == literal.first_cover(rows, data)
+
+
+# --- the instances can tell right from wrong ------------------------------------------------------------
+
+
+def test_ways_of_freezing_and_exploring_differ():
+    """Otherwise the comparison above would prove little."""
+    world = WORLDS["dense"]
+    freezing = {freeze: play(world.literal(freeze, "random"), world) for freeze in FREEZES}
+    assert len(set(freezing.values())) == len(FREEZES)
+    exploring = {rule: play(world.literal("exact", rule), world) for rule in RULES}
+    assert len(set(exploring.values())) == len(RULES)
+
+
+def play(literal, world):
+    env = world.env()
+    return str([literal.learn_episode(env) for _ in range(world.episodes)])
+
+
+def test_worlds_hold_what_their_names_say():
+    def data(name):
+        literal = WORLDS[name].literal()
+        play(literal, WORLDS[name])
+        return literal
+
+    ties = data("width ties").datasets[0]
+    rows = np.eye(ties.sigma.shape[0], dtype=np.longdouble)
+    assert np.any(ties.widths(rows, len(ties))[0] == 0.5)  # exactly epsilon
+
+    literal, env = data("zero and tiny"), WORLDS["zero and tiny"].env()
+    assert len(literal.datasets[0]) > 0
+    start = [literal.predict(env.observation(0, state), 0)[1] for state in range(15)]
+    assert start[0] == 0 and start[1] == 0 and start[2] > 0  # zero, tiny, and a state that needs data
+
+    for name in ("many data", "many data on tiles"):
+        assert len(data(name).datasets[0]) > 128
+
+    literal = data("copied actions")
+    values, _ = literal.datasets[0].values(literal.rows(1, 0), 20)
+    assert values[0] == values[-1] != values[1]
+
+
+# --- the reference itself -------------------------------------------------------------------------------
+
+
+def test_the_hash_is_splitmix64():
+    """First outputs of the published generator with seed 0."""
+    assert mix(0x9E3779B97F4A7C15) == 0xE220A8397B1DCDAF
+    assert mix((2 * 0x9E3779B97F4A7C15) % 2**64) == 0x6E789E6AA1B965F4
+    assert [pick(0, 0, stage, 5) for stage in range(5)] != [pick(1, 0, stage, 5) for stage in range(5)]
+
+
+def test_the_reference_by_hand():
+    """One state, one stage, two orthogonal actions, ridge 1 and epsilon 0.6: two data each, then the better one."""
+    env = LayeredMDP(0, horizon=1, states=1, actions=2, rewards="fixed")
+    env.mean[0, 0] = 0.2, 0.8
+    literal = LiteralPAC(
+        lambda observation, stage: np.eye(2), actions=2, horizon=1, epsilon=0.6, ridge=1.0, explore="first"
+    )
+    assert [literal.learn_episode(env) for _ in range(6)] == [([0], 0)] * 2 + [([1], 0)] * 2 + [([1], -1)] * 2
+    assert literal.datasets[0].targets == pytest.approx([0.2, 0.2, 0.8, 0.8])
+    values, _ = literal.datasets[0].values(np.eye(2), 4)
+    assert values.astype(float) == pytest.approx([0.4 / 3, 1.6 / 3])
+    assert literal.predict(0, 0) == (1, 4)
+
+
+def test_early_ends_pay_the_mapped_absorbing_reward():
+    """Rewards in [-1, 3] are mapped to [0, 1]; a raw 0 becomes 1/4, also in the stages never reached."""
+    env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
+    env.mean[:], env.ends[0] = 0.5, True
+    literal = LiteralPAC(
+        lambda observation, stage: np.eye(1), actions=1, horizon=3, epsilon=0.6, ridge=1.0, reward_range=(-1, 3)
+    )
+    assert literal.learn_episode(env) == ([0], 0)
+    assert literal.datasets[0].targets == pytest.approx([0.5 + 0.25 + 0.25])
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15])
+def test_a_comparison_at_the_edge_is_ill_posed(distance):
+    literal = LiteralPAC(
+        lambda observation, stage: np.array([[0.6, 0.8]]),
+        actions=1,
+        horizon=1,
+        epsilon=(1 + distance) / (1 + TIE),
+        ridge=1.0,
+    )
+    with pytest.raises(IllPosed):
+        literal.act(0, 0)
+
+
+def test_a_tie_within_the_tolerance_is_well_posed():
+    literal = LiteralPAC(
+        lambda observation, stage: np.array([[0.6, 0.8]]), actions=1, horizon=1, epsilon=1.0, ridge=1.0
+    )
+    assert literal.act(0, 0) == (0, False)
+    assert literal.closest > 1e4
