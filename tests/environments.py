@@ -160,6 +160,13 @@ class ReusedBuffer(Walk):
         return self.buffer
 
 
+class ReusedBufferNoise(ReusedBuffer):
+    """Noise from step 2 on; who keeps the array instead of a copy compares it with itself."""
+
+    def noise(self) -> float:
+        return float(self.np_random.normal()) if self.steps >= 2 else 0.0
+
+
 class ReadOnly(Walk):
     """Observations that cannot be written to."""
 

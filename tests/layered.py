@@ -38,9 +38,7 @@ class LayeredMDP(gym.Env):
         self.rewards, (self.low, self.high), self.observe = rewards, reward_range, observe
         self.action_space = gym.spaces.Discrete(actions)
         self.observation_space = (
-            gym.spaces.Discrete(widest)
-            if observe == "id"
-            else gym.spaces.Box(0.0, 1.0, (dims,), dtype=np.float64)
+            gym.spaces.Discrete(widest) if observe == "id" else gym.spaces.Box(0.0, 1.0, (dims,), dtype=np.float64)
         )
 
     def observation(self, stage, state):

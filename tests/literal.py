@@ -1,20 +1,20 @@
 """Algorithm 1 (FPI-PAC) of the paper, line by line and slow: the reference `fpi.PAC` is compared with.
 
-It imports nothing from fpi. For every stage it keeps the whole list of covariances
-Sigma_0, Sigma_1, ..., Sigma_n, inverts each of them explicitly, and looks for the freezing index by
-trying k = 0, 1, 2, ... in turn.
+It imports nothing from fpi. For every stage it keeps the inverses of all covariances
+Sigma_0, Sigma_1, ..., Sigma_n, each computed explicitly, and looks for the freezing index by trying
+k = 0, 1, 2, ... in turn.
 
 Two programs that round differently can only be asked to agree on decisions that rounding cannot turn.
 So every comparison with a tolerance edge also looks how near it came, and raises `IllPosed` within ten
-times the numerical error: such an instance proves nothing and must not pass by luck. With
-b = sum_{i<=k} phi_i q_i, X = Sigma_k^-1 and delta = 4 unit cond(Sigma_k), the error of
+times the numerical error: such an instance proves nothing and must not pass by luck. With X = Sigma_k^-1,
+b = sum_{i<=k} phi_i q_i, theta = X b and u the unit of float64, in which fpi computes, the error of
 
-    a width w = ||phi||_X         is taken as  delta w        in float64, the precision of fpi,
-    an estimate phi' X b          is taken as  delta w ||b||_X
+    a width w = sqrt(phi' X phi)  is taken as  4 u w |Sigma| / ridge   (widths start from |phi|^2 / ridge)
+    an estimate phi' theta        is taken as  8 u |Sigma| |X phi| |theta|   (Sigma is rounded by u |Sigma|)
 
-(X known up to a factor 1 +- delta). To both is added what the explicit inverse costs here: its error is
-about X delta, with the unit of its own precision, so phi' X phi moves by delta |X phi| |phi|, and phi' X b
-by delta |X phi| |b|. That is why long double is the default; float64 is a little faster.
+To both is added what the explicit inverse costs here: it is wrong by X E with |E| about v cond(Sigma), v
+the unit of its own precision, which moves phi' X phi by |X phi| |E| |phi| and phi' X b by |X phi| |E| |b|.
+That is why long double is the default.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ TIE = 1e-9
 FAR_ENOUGH = 10.0
 WORD = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
-TINY = np.finfo(np.float64).tiny
+UNIT, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 
 
 class IllPosed(AssertionError):
@@ -34,13 +34,13 @@ def inverse(matrix):
     """The inverse, in the precision of the matrix: float64, or refined from there by Newton's method."""
     result = np.linalg.inv(matrix.astype(np.float64)).astype(matrix.dtype)
     if matrix.dtype != np.float64:
-        for _ in range(3):
+        for _ in range(2):
             result = result @ (2 * np.eye(len(matrix), dtype=matrix.dtype) - matrix @ result)
     return result
 
 
 def norms(rows):
-    return np.sqrt((rows * rows).sum(axis=1))
+    return np.sqrt(np.square(rows).sum(axis=1))
 
 
 def mix(z):
@@ -61,9 +61,9 @@ class Dataset:
 
     def __init__(self, dim, ridge, dtype):
         self.features, self.actions, self.targets, self.episodes = [], [], [], []
-        self.sigma = dtype(ridge) * np.eye(dim, dtype=dtype)
+        self.ridge, self.sigma = ridge, dtype(ridge) * np.eye(dim, dtype=dtype)
         self.moments = [np.zeros(dim, dtype)]
-        self.inverses, self.deltas = [], []
+        self.inverses, self.sizes, self.losses = [], [], []  # X_k, |Sigma_k|, and what inverting it cost
         self._keep_inverse()
 
     def __len__(self):
@@ -79,26 +79,24 @@ class Dataset:
         self._keep_inverse()
 
     def _keep_inverse(self):
+        eigenvalues = np.linalg.eigvalsh(self.sigma.astype(np.float64))
         self.inverses.append(inverse(self.sigma))
-        condition = np.linalg.cond(self.sigma.astype(np.float64))
-        units = np.finfo(np.float64).eps, np.finfo(self.sigma.dtype).eps
-        self.deltas.append([4 * unit * condition for unit in units])
+        self.sizes.append(eigenvalues[-1])
+        self.losses.append(np.finfo(self.sigma.dtype).eps * eigenvalues[-1] / eigenvalues[0])
 
     def widths(self, rows, k):
-        """||phi||_{X_k} of every row phi, and how wrong it may be computed."""
-        delta, own_delta = self.deltas[k]
+        """sqrt(phi' X_k phi) of every row phi, and how wrong it may be computed."""
         solved = rows @ self.inverses[k]
         widths = np.sqrt((rows * solved).sum(axis=1))
-        own = own_delta * norms(solved) * norms(rows) / np.maximum(widths, TINY)
-        return widths, delta * widths + own
+        own = norms(solved) * self.losses[k] * norms(rows) / np.maximum(widths, TINY)
+        return widths, 4 * UNIT * widths * self.sizes[k] / self.ridge + own
 
     def values(self, rows, k):
-        """phi' X_k b_k of every row, the least squares estimate on k data, and how wrong it may be computed."""
-        delta, own_delta = self.deltas[k]
+        """phi' X_k b_k of every row, the estimate on the first k data, and how wrong it may be computed."""
         solved, moment = rows @ self.inverses[k], self.moments[k]
-        widths, length = np.sqrt((rows * solved).sum(axis=1)), np.sqrt(moment @ self.inverses[k] @ moment)
-        own = own_delta * norms(solved) * np.sqrt(moment @ moment)
-        return solved @ moment, delta * widths * length + own
+        (theta,), (size,) = norms([self.inverses[k] @ moment]), norms([moment])
+        own = norms(solved) * self.losses[k] * size
+        return solved @ moment, 8 * UNIT * self.sizes[k] * norms(solved) * theta + own
 
 
 class LiteralPAC:

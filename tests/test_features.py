@@ -257,10 +257,7 @@ def test_tiles_agree_with_pyfixedreps(coding: TileCoding, data: st.DataObject) -
     observation = at_position(coding, data.draw(between_edges(coding)))
     strides = np.cumprod([1] + [count + 1 for count in tiles])
     theirs = [
-        tuple(
-            int(index) % int(strides[-1]) // int(low) % int(high // low)
-            for low, high in itertools.pairwise(strides)
-        )
+        tuple(int(index) % int(strides[-1]) // int(low) % int(high // low) for low, high in itertools.pairwise(strides))
         for index in other.get_indices(observation)
     ]
     if tilings == 1:  # no offsets, so no spare cell on our side
@@ -560,9 +557,7 @@ def test_functions_that_give_no_features(value: Any, text: str) -> None:
 def test_functions_must_keep_their_number_of_features() -> None:
     features = Function(lambda s, stage: np.zeros((2, 3 + stage)), 2)
     assert features(0, 0).shape == (2, 3)
-    with pytest.raises(
-        InputError, match=r"the shape \(2, 4\) at stage 1, expected .* = \(2, 3\).*the same d"
-    ):
+    with pytest.raises(InputError, match=r"the shape \(2, 4\) at stage 1, expected .* = \(2, 3\).*the same d"):
         features(0, 1)
     assert features(0, 0).shape == (2, features.dim) == (2, 3)
 
@@ -633,9 +628,7 @@ def test_cartpole_ranges_are_exact() -> None:
 MUJOCO = ["InvertedDoublePendulum", "Reacher", "Swimmer", "Hopper", "HalfCheetah", "Walker2d"]
 
 
-@pytest.mark.parametrize(
-    "name", [f"{task}-{version}" for task in MUJOCO for version in ("v4", "v5")] + ["Ant-v4"]
-)
+@pytest.mark.parametrize("name", [f"{task}-{version}" for task in MUJOCO for version in ("v4", "v5")] + ["Ant-v4"])
 @pytest.mark.filterwarnings("error:the environment declares no bounds", "ignore:.*is out of date")
 def test_known_mujoco_ranges_hold_what_random_actions_see(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
@@ -665,9 +658,7 @@ class Drift(gym.Env[Any, Any]):
         self.action_space = spaces.Discrete(2, start=5)
         self.broken = broken
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.steps, self.position = 0, self.np_random.uniform(-1, 1)
         return self.observation(), {}

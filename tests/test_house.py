@@ -22,9 +22,7 @@ HEAVY = {"gymnasium", "imageio", "matplotlib", "numba", "rich", "scipy", "typer"
 
 def run(*command, cwd, **environment):
     """Run a command outside of any make that runs these tests."""
-    inherited = {
-        name: value for name, value in os.environ.items() if "MAKE" not in name and name != "PYTHONPATH"
-    }
+    inherited = {name: value for name, value in os.environ.items() if "MAKE" not in name and name != "PYTHONPATH"}
     return subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -47,9 +45,7 @@ def succeed(*command, cwd, **environment):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    succeed(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY, cwd=folder
-    )
+    succeed(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY, cwd=folder)
     (path,) = folder.glob("fpi-*-py3-none-any.whl")
     return path
 
@@ -82,9 +78,7 @@ def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
     # The dependencies are lent from here; an editable fpi is not, since its .pth file is not read from there.
     site = succeed(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=empty).strip()
     Path(site, "lent.pth").write_text(sysconfig.get_path("purelib"))
-    file, version = succeed(
-        python, "-c", "import fpi; print(fpi.__file__, fpi.__version__)", cwd=empty
-    ).split()
+    file, version = succeed(python, "-c", "import fpi; print(fpi.__file__, fpi.__version__)", cwd=empty).split()
     assert Path(file).is_relative_to(site)
     assert wheel.name.startswith(f"fpi-{version}-")
     assert "train" in succeed(clean / "bin" / "fpi", "--help", cwd=empty)
@@ -98,9 +92,7 @@ def test_every_import_is_a_declared_dependency(wheel):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported.add(node.module.partition(".")[0])
-    metadata = (
-        zipfile.ZipFile(wheel).read(f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/METADATA").decode()
-    )
+    metadata = zipfile.ZipFile(wheel).read(f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/METADATA").decode()
     requirements = Parser().parsestr(metadata).get_all("Requires-Dist")
     declared = {re.match(r"[\w-]+", line)[0].lower() for line in requirements if "extra == 'dev'" not in line}
     distributions = packages_distributions()
@@ -128,16 +120,19 @@ def decide(agent: fpi.PAC, observation: NDArray[np.float64]) -> {returned}:
 
 
 def test_the_type_checker_refuses_a_misused_api(tmp_path):
-    module = tmp_path / "planted.py"
-    mypy = (BIN / "mypy", "--config-file", REPOSITORY / "pyproject.toml", module)
-    module.write_text(USES_FPI.format(returned="int"))
-    succeed(*mypy, cwd=REPOSITORY)
-    module.write_text(USES_FPI.format(returned="str"))
-    wrong = run(*mypy, cwd=REPOSITORY)
+    right = USES_FPI.format(returned="int")
+
+    def mypy(name, source):
+        # One file per source: to mypy's cache, a file of the same size and second is the same file.
+        (tmp_path / name).write_text(source)
+        return run(BIN / "mypy", "--config-file", REPOSITORY / "pyproject.toml", tmp_path / name, cwd=REPOSITORY)
+
+    accepted = mypy("right.py", right)
+    assert accepted.returncode == 0, accepted.stdout
+    wrong = mypy("wrong.py", USES_FPI.format(returned="str"))
     assert wrong.returncode == 1
     assert 'got "int", expected "str"' in wrong.stdout
-    module.write_text(USES_FPI.format(returned="int").replace(": fpi.PAC", ""))
-    untyped = run(*mypy, cwd=REPOSITORY)
+    untyped = mypy("untyped.py", right.replace(": fpi.PAC", ""))
     assert untyped.returncode == 1
     assert "Function is missing a type annotation" in untyped.stdout
 

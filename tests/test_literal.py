@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import layered
 import numpy as np
 import pytest
-
-import fpi
-import layered
 from layered import LayeredMDP
 from literal import TIE, IllPosed, LiteralPAC, mix, pick
+
+import fpi
 
 SEED = 7
 FREEZES = ["exact", "never", 5, 20]
@@ -92,25 +92,21 @@ def rbf(mdp):
 POINTS = {"observe": "point", "states": (60, 20, 20), "horizon": 3}
 WORLDS = {
     "two directions": World(table(dense(2)), 0.3, 1.0, {"horizon": 3, "rewards": "uniform"}),
-    "dense": World(table(dense(6)), 0.5, 0.1, {"states": (60, 20, 20, 20), "early_end": 0.1}),
+    "dense": World(table(dense(4)), 0.3, 0.1, {"horizon": 3, "states": (60, 12, 12), "early_end": 0.1}),
     "forty directions": World(
         table(dense(40)), 0.9, 0.25, {"states": (60, 30, 30, 30), "rewards": "uniform"}, dtype=np.float64
     ),
     "low rank": World(table(dense(32, rank=3)), 0.6, 1e-3, {"horizon": 3, "rewards": "uniform"}, episodes=120),
     "keyed": World(keyed, 0.5, 0.1, {"horizon": 3, "states": (60, 20, 20)}),
-    "one argument": World(
-        lambda mdp: layered.of_observation(layered.dense(mdp, 8)), 0.6, 0.1, {"rewards": "uniform"}
-    ),
-    "width ties": World(
-        lambda mdp: fpi.OneHot(12, mdp.actions), 0.5, 1.0, {"horizon": 1, "states": 12}, episodes=250
-    ),
+    "one argument": World(lambda mdp: layered.of_observation(layered.dense(mdp, 8)), 0.6, 0.1, {"rewards": "uniform"}),
+    "width ties": World(lambda mdp: fpi.OneHot(12, mdp.actions), 0.5, 1.0, {"horizon": 1, "states": 12}, episodes=250),
     "one-hot": World(
         lambda mdp: fpi.OneHot(6, mdp.actions),
         0.6,
         0.1,
         {"states": 6, "rewards": "integer", "reward_range": (0, 3), "early_end": 0.1},
         reward_range=(0, 3),
-        episodes=300,
+        episodes=240,
     ),
     "copied actions": World(
         table(dense(5), layered.duplicated),
@@ -139,16 +135,17 @@ WORLDS = {
         0.5,
         0.1,
         {**POINTS, "rewards": "uniform"},
+        episodes=150,
         dtype=np.float64,
     ),
-    "RBF": World(rbf, 0.4, 0.1, {**POINTS, "early_end": 0.1}),
+    "RBF": World(rbf, 0.4, 0.1, {**POINTS, "early_end": 0.1}, episodes=150),
     "many data": World(table(dense(3)), 0.15, 0.1, {"horizon": 1, "states": 40}, episodes=250),
     "many data on tiles": World(
         tiles(2, 2),
         0.12,
         0.1,
         {"horizon": 1, "states": 40, "actions": 2, "observe": "point", "dims": 1},
-        episodes=300,
+        episodes=240,
     ),
 }
 
@@ -205,9 +202,10 @@ def assert_same_policy(agent, literal, env):
             np.testing.assert_allclose(known.widths, data.widths(rows, k)[0].astype(float), rtol=1e-8)
             np.testing.assert_allclose(known.values, data.values(rows, k)[0].astype(float), atol=1e-8)
             assert known.freezing_index == literal.first_cover(rows, data)
+            assert np.all(known.value_error >= 0)
 
 
-# --- the instances can tell right from wrong ------------------------------------------------------------
+# --- the instances can tell right from wrong -----------------------------------------------------------
 
 
 def test_ways_of_freezing_and_exploring_differ():
@@ -247,7 +245,7 @@ def test_worlds_hold_what_their_names_say():
     assert values[0] == values[-1] != values[1]
 
 
-# --- the reference itself -------------------------------------------------------------------------------
+# --- the reference itself ------------------------------------------------------------------------------
 
 
 def test_the_hash_is_splitmix64():
@@ -258,7 +256,7 @@ def test_the_hash_is_splitmix64():
 
 
 def test_the_reference_by_hand():
-    """One state, one stage, two orthogonal actions, ridge 1 and epsilon 0.6: two data each, then the better one."""
+    """One state, two orthogonal actions, ridge 1 and epsilon 0.6: two data each, then the better one."""
     env = LayeredMDP(0, horizon=1, states=1, actions=2, rewards="fixed")
     env.mean[0, 0] = 0.2, 0.8
     literal = LiteralPAC(
@@ -276,7 +274,12 @@ def test_early_ends_pay_the_mapped_absorbing_reward():
     env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
     env.mean[:], env.ends[0] = 0.5, True
     literal = LiteralPAC(
-        lambda observation, stage: np.eye(1), actions=1, horizon=3, epsilon=0.6, ridge=1.0, reward_range=(-1, 3)
+        lambda observation, stage: np.eye(1),
+        actions=1,
+        horizon=3,
+        epsilon=0.6,
+        ridge=1.0,
+        reward_range=(-1, 3),
     )
     assert literal.learn_episode(env) == ([0], 0)
     assert literal.datasets[0].targets == pytest.approx([0.5 + 0.25 + 0.25])

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import platform
 import random
 import struct
 import subprocess
@@ -82,11 +83,9 @@ def test_round_trip(model):
 @settings(deadline=None)
 @given(
     tensors=st.dictionaries(
-        st.text(min_size=1),
+        st.text(min_size=1).filter(lambda name: name != "__metadata__"),
         st.sampled_from(DTYPES).flatmap(
-            lambda dtype: arrays(
-                dtype, array_shapes(min_dims=0, min_side=0), elements=from_dtype(np.dtype(dtype))
-            )
+            lambda dtype: arrays(dtype, array_shapes(min_dims=0, min_side=0), elements=from_dtype(np.dtype(dtype)))
         ),
         max_size=4,
     ),
@@ -189,13 +188,13 @@ LIES = {
     "no metadata": (encode({"a": tensor(0, 2, [2])}, b"12"), "not one that fpi wrote"),
     "null metadata": (encode({"__metadata__": None}), "not one that fpi wrote"),
     "two metadata": (encode(b'{"__metadata__": {"format": "fpi"}, "__metadata__": [1]}'), "damaged.*JSON"),
-    "format only": (encode({"__metadata__": {"format": "fpi"}}), "damaged.*lacks 'version'"),
+    "format only": (encode({"__metadata__": {"format": "fpi"}}), "damaged.*KeyError.*'version'"),
     "newer": (sealed({}, version="2"), "newer fpi.*version 2.*up to 1.*Upgrade"),
     "newer and unknown": (
         encode({"__metadata__": {"format": "fpi", "version": "7", "json": "", "digest": ""}}),
         "newer",
     ),
-    "version in words": (sealed({}, version="two"), "damaged.*two"),
+    "version in words": (sealed({}, version="two"), "damaged.*ValueError.*two"),
     "empty digest": (
         encode({"__metadata__": {"format": "fpi", "version": "1", "json": "{}", "digest": ""}}),
         "digest",
@@ -370,6 +369,8 @@ def test_places_that_cannot_hold_a_file(old_file_survives):
 def test_content_that_cannot_be_stored(old_file_survives):
     with pytest.raises(InputError, match=r"'z' has dtype complex128.*float64"):
         persistence.write(old_file_survives, {"z": np.zeros(2, complex)}, {})
+    with pytest.raises(InputError, match="cannot be called '__metadata__'.*Choose another"):
+        persistence.write(old_file_survives, {"__metadata__": np.zeros(2)}, {})
     with pytest.raises(TypeError):
         persistence.write(old_file_survives, {}, {"z": object()})
 
@@ -462,6 +463,20 @@ def test_the_next_save_tidies_up_after_a_killed_one(old_file_survives, start, ca
     persistence.write(other, {}, {})
     assert names_in(model.parent) == [model.name, other.name]
     other.unlink()
+
+
+def test_files_of_other_users_and_of_other_machines_are_left_alone(model, monkeypatch):
+    def is_alive(pid, _):
+        raise ProcessLookupError if pid == 7 else PermissionError
+
+    monkeypatch.setattr(os, "kill", is_alive)
+    monkeypatch.setattr(platform, "node", lambda: "here.lan")
+    left = [f".fpi-here_lan-{pid}-0123abcd.tmp" for pid in range(10, 20)]
+    left += [".fpi-there-7-0123abcd.tmp", ".fpi-here_lan-7.tmp"]
+    for name in [*left, ".fpi-here_lan-7-0123abcd.tmp"]:
+        model.with_name(name).touch()
+    persistence.write(model, {}, {})
+    assert names_in(model.parent) == sorted([*left, model.name])
 
 
 def test_two_writers_and_a_reader_do_not_clash(tmp_path, start):

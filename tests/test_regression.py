@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 @st.composite
 def problems(draw, max_data=10, ridges=RIDGES):
-    """Small regressions whose numbers hypothesis chooses: zeros, repetitions and dependent rows are frequent."""
+    """Small regressions whose numbers hypothesis chooses: zeros, repetitions, dependent rows are frequent."""
     dim = draw(st.integers(1, 5))
     n, m = draw(st.integers(0, max_data)), draw(st.integers(1, 4))
     entries = st.floats(-1, 1, width=32, allow_subnormal=False)
@@ -39,9 +39,12 @@ def problems(draw, max_data=10, ridges=RIDGES):
     )
 
 
-def random_problem(seed, n, dim, m, ridge, rank=None):
+def random_problem(seed, n, dim, m, ridge, *, rank=None, spread=None):
+    """Rows of norm 1 in all directions, or of a lower rank, or nearly parallel to each other."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n + m, rank or dim)) @ rng.normal(size=(rank or dim, dim))
+    if spread:
+        rows = rng.normal(size=dim) + spread * rows
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return Problem(rows[:n], rng.uniform(0, 3, n), rows[n:], ridge)
 
@@ -93,7 +96,7 @@ def longdouble_answers(problem, k):
 
 
 def assert_accurate(problem, k, widths, values, exact):
-    """The promise: 1e-6 relative, 1e-5 below a ridge of 1e-6; estimates relative to the size of the targets."""
+    """The promise: 1e-6 relative, 1e-5 below a ridge of 1e-6; estimates on the scale of the targets."""
     tolerance = 1e-6 if problem.ridge >= 1e-6 else 1e-5
     size = np.abs(problem.targets[:k]).max(initial=0.0)
     for width, value, exact_width, exact_value in zip(widths, values, *exact, strict=True):
@@ -105,7 +108,7 @@ def same_bits(a, b):
     assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
-# --- what any ridge regression does ---------------------------------------------------------------------
+# --- what any ridge regression does --------------------------------------------------------------------
 
 
 @properties
@@ -130,15 +133,10 @@ def test_widths_never_rise(problem):
 @given(problems(ridges=[1e-3, 0.1, 1.0]))
 def test_data_twice_with_twice_the_ridge_leaves_theta(problem):
     once = fit(problem)
-    twice = fit(
-        Problem(np.repeat(problem.features, 2, 0), np.repeat(problem.targets, 2), problem.queries, 2 * problem.ridge)
-    )
-    np.testing.assert_allclose(
-        twice.values(problem.queries)[::2], once.values(problem.queries), rtol=1e-8, atol=1e-8
-    )
-    np.testing.assert_allclose(
-        np.sqrt(2) * twice.widths(problem.queries)[::2], once.widths(problem.queries), rtol=1e-8
-    )
+    features, targets = np.repeat(problem.features, 2, axis=0), np.repeat(problem.targets, 2)
+    twice = fit(Problem(features, targets, problem.queries, 2 * problem.ridge))
+    np.testing.assert_allclose(twice.values(problem.queries)[::2], once.values(problem.queries), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.sqrt(2) * twice.widths(problem.queries)[::2], once.widths(problem.queries), rtol=1e-8)
 
 
 @properties
@@ -158,12 +156,8 @@ def test_blocks_equal_the_joint_regression(problem, blocks, random):
         separate.append(phi, target, block)
     queries = placed(problem.queries, asked)
     joint = fit(problem._replace(features=placed(problem.features, block_of), queries=queries))
-    np.testing.assert_allclose(
-        separate.widths(problem.queries, asked), joint.widths(queries), rtol=1e-9, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        separate.values(problem.queries, asked), joint.values(queries), rtol=1e-9, atol=1e-9
-    )
+    np.testing.assert_allclose(separate.widths(problem.queries, asked), joint.widths(queries), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(separate.values(problem.queries, asked), joint.values(queries), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(separate.log_dets, joint.log_dets, rtol=1e-9, atol=1e-12)
     for epsilon in (0.1, 0.5, 2.0):
         assert separate.first_cover(problem.queries, epsilon, asked) == joint.first_cover(queries, epsilon)
@@ -202,19 +196,19 @@ def test_agrees_with_scipy_solve(ridge):
         np.testing.assert_allclose(regression.widths(problem.queries)[k], widths, rtol=1e-9)
 
 
-# --- an answer is a function of its prefix and its query alone --------------------------------------------
+# --- an answer is a function of its prefix and its query alone -----------------------------------------
 
 
 @properties
 @given(problems(), problems())
 def test_the_answer_at_k_does_not_change_when_data_is_appended(problem, more):
     dim = min(problem.queries.shape[1], more.queries.shape[1])
-    problem, more = (p._replace(features=p.features[:, :dim], queries=p.queries[:, :dim]) for p in (problem, more))
-    regression = fit(problem)
-    n, queries = len(regression), problem.queries
+    queries = problem.queries[:, :dim]
+    regression = fit(problem._replace(features=problem.features[:, :dim], queries=queries))
+    n = len(regression)
     before = regression.widths(queries), regression.values(queries), regression.log_dets
     first = regression.first_cover(queries, 0.7)
-    extend(regression, more)
+    extend(regression, more._replace(features=more.features[:, :dim]))
     after = regression.widths(queries), regression.values(queries), regression.log_dets
     for old, new in zip(before, after, strict=True):
         same_bits(old, new[: n + 1])
@@ -245,9 +239,7 @@ def test_sparse_equals_dense(problem, random):
         order = random.sample(range(dim), dim)
         regression.append((indices[order], values[order]), target)
     queries = sparse(problem.queries)
-    np.testing.assert_allclose(
-        regression.widths(queries), dense.widths(problem.queries), rtol=1e-9, atol=1e-12
-    )
+    np.testing.assert_allclose(regression.widths(queries), dense.widths(problem.queries), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(regression.values(queries), dense.values(problem.queries), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(regression.log_dets, dense.log_dets, rtol=1e-9, atol=1e-12)
     for epsilon in (0.1, 0.5, 2.0):
@@ -273,7 +265,7 @@ def test_sparse_equals_dense_on_overlapping_tiles(n):
     np.testing.assert_allclose(tiles.log_dets, dense.log_dets, rtol=1e-9)
 
 
-# --- the freezing index -----------------------------------------------------------------------------------
+# --- the freezing index --------------------------------------------------------------------------------
 
 
 @properties
@@ -291,7 +283,7 @@ def test_first_cover_is_the_first_prefix_whose_widths_all_lie_below_epsilon(prob
 @properties
 @given(problems(), st.data())
 def test_coverage_is_decided_right_near_the_edge(problem, data):
-    """Exact widths 1e-8, and 1e-10 of epsilon, above and below the edge; a width of epsilon is covered."""
+    """Exact widths 1e-8 and 1e-10 of epsilon from the edge, on both sides; a width of epsilon is covered."""
     k = data.draw(st.integers(0, len(problem.targets)), label="k")
     query = problem.queries[:1]
     width = mp_answers(problem._replace(queries=query), k)[0][0]
@@ -302,16 +294,29 @@ def test_coverage_is_decided_right_near_the_edge(problem, data):
     assert (first is not None and first <= k) == (above <= TIE)
 
 
+def assert_decided_right(problem, prefixes):
+    regression = fit(problem)
+    for k in prefixes:
+        for query, width in zip(problem.queries, longdouble_answers(problem, k)[0], strict=True):
+            for above in (1e-8, 1.1e-9, 0.0, -1e-8):
+                first = regression.first_cover(query[None], float(width / (1 + np.longdouble(above))))
+                assert (first is not None and first <= k) == (above <= TIE), (k, above)
+
+
 @pytest.mark.parametrize("ridge", [1e-8, 1e-6, 1e-3, 1.0])
 @pytest.mark.parametrize(("n", "dim", "rank"), [(150, 3, None), (70, 40, None), (200, 80, 6)])
 def test_coverage_is_decided_right_near_the_edge_across_anchors(n, dim, rank, ridge):
-    problem = random_problem(3, n, dim, 1, ridge, rank)
-    regression = fit(problem)
-    for k in (1, 63, 64, 65, n):
-        width = longdouble_answers(problem, k)[0][0]
-        for above in (1e-8, 1.1e-9, 0.0, -1e-8):
-            first = regression.first_cover(problem.queries, float(width / (1 + np.longdouble(above))))
-            assert (first is not None and first <= k) == (above <= TIE), (k, above)
+    assert_decided_right(random_problem(3, n, dim, 1, ridge, rank=rank), (1, 63, 64, 65, n))
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("spread", [0.1, 1e-2, 1e-4])
+def test_coverage_is_decided_right_between_nearly_parallel_data(spread, ridge):
+    """Each datum is nearly explained by the ones before it, so rounding errors of the first ones grow."""
+    for seed in range(5):
+        problem = random_problem(seed, 12, 4, 1, ridge, spread=spread)
+        axis = problem._replace(queries=np.concatenate([problem.queries, np.eye(4)[:1]]))
+        assert_decided_right(axis, range(1, 13))
 
 
 def test_first_cover_waits_for_the_last_query():
@@ -326,7 +331,7 @@ def test_first_cover_waits_for_the_last_query():
     assert regression.first_cover([[0.3, 0.4]], 0.5) == 0
 
 
-# --- accuracy ---------------------------------------------------------------------------------------------
+# --- accuracy ------------------------------------------------------------------------------------------
 
 
 def test_the_long_double_reference_agrees_with_mpmath():
@@ -349,7 +354,7 @@ def test_widths_and_values_against_mpmath(problem):
 @pytest.mark.parametrize(("dim", "rank"), [(3, None), (80, None), (80, 10)])
 def test_accuracy_across_anchors(dim, rank, ridge):
     """600 data: the running sums start afresh every max(64, dim) of them, and stay monotone doing so."""
-    problem = random_problem(4, 600, dim, 5, ridge, rank)
+    problem = random_problem(4, 600, dim, 5, ridge, rank=rank)
     regression = fit(problem)
     widths, values = regression.widths(problem.queries), regression.values(problem.queries)
     for k in (0, 1, 63, 64, 65, 79, 80, 81, 128, 159, 160, 161, 320, 599, 600):
@@ -357,7 +362,7 @@ def test_accuracy_across_anchors(dim, rank, ridge):
     assert (widths[1:] <= widths[:-1] * (1 + 1e-10)).all()
 
 
-# --- bad input --------------------------------------------------------------------------------------------
+# --- bad input -----------------------------------------------------------------------------------------
 
 NAN, INF = float("nan"), float("inf")
 

@@ -22,10 +22,27 @@ _HOMES = {
     "ActionGrid": "fpi.control",
     "evaluate": "fpi.learning",
     "check_agent": "fpi.check_agent",
+    "JsonlLog": "fpi.logs",
+    "TensorBoardLog": "fpi.logs",
 }
 _MODULES = ("algorithms", "control", "errors", "features", "learning", "regression")
 
-__all__ = [*_HOMES, "__version__"]
+__all__ = [
+    "PAC",
+    "RBF",
+    "ActionGrid",
+    "FeatureMap",
+    "Fourier",
+    "JsonlLog",
+    "OneHot",
+    "PrefixRidge",
+    "TensorBoardLog",
+    "TileCoding",
+    "__version__",
+    "check_agent",
+    "evaluate",
+    "load",
+]
 
 if TYPE_CHECKING:
     from fpi.algorithms import PAC, load
@@ -33,6 +50,7 @@ if TYPE_CHECKING:
     from fpi.control import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.learning import evaluate
+    from fpi.logs import JsonlLog, TensorBoardLog
     from fpi.regression import PrefixRidge
 
 

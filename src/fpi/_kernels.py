@@ -83,12 +83,14 @@ class Bank(NamedTuple):
     members: IndexVector  # per cell: a segment with the numbers of its data, in order
     pool: FloatVector  # the rows u and the anchors
     low: LowVector  # what the rows u of the running block lose by rounding; later ones are made from both parts
-    slots: IntMatrix  # hash table (cell, column) -> local column; sparse features only
+    slots: IntMatrix  # hash table (cell, column) -> local column, data before it; sparse features only
     used: IntVector  # how much of each growing array is in use, see LOG ...
 
 
 COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `members`
-CELL, ORDER, ROW, ROW_LENGTH, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(9)  # the last two are the caller's
+CELL, ORDER, ROW, ROW_LENGTH, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(
+    9
+)  # the last two are the caller's
 TARGET, INNOVATION, GAIN, TRACE = range(4)
 LOG, MEMBERS, POOL, LOW, SLOTS = range(5)
 EPS = 2.220446049250313e-16
@@ -140,13 +142,19 @@ def slot_of(slots, code):
 
 @jit
 def locate(bank, cell, indices, where):
-    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched."""
+    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
+
+    Returns how many data came before the first that touched any of them.
+    """
+    before = bank.cells[cell, COUNT]
     for j in range(indices.size):
         where[j] = -1
         if indices[j] >= 0:  # a negative index is padding
             i = slot_of(bank.slots, cell * bank.dim + indices[j] + 1)
             if bank.slots[i, 0] != 0:
                 where[j] = bank.slots[i, 1]
+                before = min(before, bank.slots[i, 2])
+    return before
 
 
 @jit
@@ -161,6 +169,7 @@ def settle(bank, cell, indices, where):
         if bank.slots[i, 0] == 0:
             bank.slots[i, 0] = code
             bank.slots[i, 1] = bank.cells[cell, LOCAL]
+            bank.slots[i, 2] = bank.cells[cell, COUNT]
             bank.cells[cell, LOCAL] += 1
             bank.used[SLOTS] += 1
         where[j] = bank.slots[i, 1]
@@ -767,7 +776,7 @@ def estimate(bank, regression, indices, values, k, width2, value):
 
 @jit
 def frozen_at(k, size, window):
-    """eq. (3): the freezing prefix, or the oldest one kept if only the last `window` are."""
+    """eq. (2): the freezing prefix, or the oldest one kept if only the last `window` are."""
     return max(k, size - window + 1)
 
 
@@ -870,7 +879,6 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
 
     progress = visited.progress[state]
     sums = visited.sums[state]
-    where = np.empty(indices.size, np.int32)
     if states[FROZEN] < 0:
         k = 0
         for a in range(actions):
@@ -878,14 +886,15 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
                 cell = regression * bank.blocks + a
                 count = bank.cells[cell, COUNT]
                 if progress[a, 0] < count:
-                    locate(bank, cell, indices, where)
+                    where = np.empty(indices.size, np.int32)
+                    before = locate(bank, cell, indices, where)
+                    if count <= bank.every and progress[a, 0] < before:
+                        progress[a, 0] = before  # data on other columns change nothing
                     start = bank.cells[cell, START]
                     while progress[a, 0] < count and progress[a, 1] < 0:
                         datum = bank.members[start + progress[a, 0]]
                         resume(bank, datum, where, values, progress[a], sums[a])
-                        if is_covered(
-                            bank, cell, progress[a, 0], where, values, sums[a, 0], sums[a, 2], threshold
-                        ):
+                        if is_covered(bank, cell, progress[a, 0], where, values, sums[a, 0], sums[a, 2], threshold):
                             progress[a, 1] = bank.ints[datum, ORDER]
             if progress[a, 1] < 0:
                 k = -1
@@ -895,6 +904,7 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
             return 2 * explore(rule, progress[:, 1] < 0, sums[:, 0], sums[:, 1], seed, episode, stage) + 1
         states[FROZEN] = k
     k = frozen_at(states[FROZEN], size, window)
+    where = np.empty(indices.size, np.int32)
     for a in range(actions):
         cell = regression * bank.blocks + a
         start = bank.cells[cell, START]
@@ -915,20 +925,21 @@ def resume(bank, datum, where, values, progress, sums):
 
 
 @jit
-def follow_tiles(
-    bank, visited, x, grid, values, kept, first, horizon, threshold, window, rule, seed, episode
-):
-    """`recall` for an episode under tile coding, as a generator: write the observation to x, then ask for the next code.
+def follow_tiles(bank, visited, x, grid, values, kept, clock, threshold, window, rule, seed):
+    """`recall` under tile coding as an endless generator: write the observation to x, then ask for the next code.
 
-    Arrays cross into compiled code once an episode instead of once a step. `kept` gets the tiles of the last exploring
-    step. Yields -2 where x is not finite and -1 where `visited` is full, and is then to be left.
+    Arrays cross into compiled code once instead of at every step, which would cost more than the look-up. `clock`
+    holds the stage, which counts itself on, and the episode. `kept` gets the tiles of the last exploring step. Yields
+    -2 where x is not finite, and -1 where `visited` is full.
     """
     indices = np.empty(values.size, np.int32)
-    for stage in range(first, horizon):
+    while True:
+        stage = clock[0]
+        episode = clock[1]
+        code = -2
         if tile_indices(x, grid, indices):
             code = recall(bank, visited, stage, indices, values, threshold, window, rule, seed, episode, stage)
-        else:
-            code = -2
-        if code > 0 and code & 1:
-            kept[:] = indices
+            if code > 0 and code & 1:
+                kept[:] = indices
+        clock[0] += 1
         yield code

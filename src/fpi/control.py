@@ -114,7 +114,7 @@ def _spaced(box: spaces.Box, points: int | np.integer[Any]) -> NDArray[Any]:
             f"points={points} in {dimensions} dimensions makes {points}^{dimensions} actions, more than "
             f"{LARGEST_GRID:,}. {listing}"
         )
-    values = np.linspace(box.low.ravel(), box.high.ravel(), int(points), dtype=box.dtype)
+    values = np.linspace(box.low.ravel(), box.high.ravel(), int(points))
     return np.array(list(itertools.product(*values.T)), dtype=box.dtype).reshape(-1, *box.shape)
 
 

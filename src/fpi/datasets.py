@@ -17,7 +17,12 @@ from fpi.errors import InputError
 from fpi.features import NORM_TOLERANCE, FeatureMap, TileCoding
 from fpi.regression import WIDTH_TIE, RidgeBank
 
-EXPLORING = {"first": _kernels.FIRST, "widest": _kernels.WIDEST, "greedy": _kernels.GREEDY, "random": _kernels.RANDOM}
+EXPLORING = {
+    "first": _kernels.FIRST,
+    "widest": _kernels.WIDEST,
+    "greedy": _kernels.GREEDY,
+    "random": _kernels.RANDOM,
+}
 
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 Decide = Callable[[Any, int], int]
@@ -68,10 +73,14 @@ class Datasets:
         self.ridge = ridge
         self.threshold = epsilon * (1 + WIDTH_TIE)
         self._kept: Kept | None = None
+        self._walk: _Walk | None = None
         self._sparse = features.separate and hasattr(features, "active")
         self._lazy_bank: RidgeBank | None = None
         self._visited = _Visited(features.actions, getattr(features, "nnz", 0)) if self._sparse else None
         self._remembered: dict[tuple[int, Hashable], tuple[int, int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_walk": None}  # compiled walks cannot be copied; the next episode makes a new one
 
     @property
     def bank(self) -> RidgeBank:
@@ -118,8 +127,8 @@ class Datasets:
         squares = np.square(values).sum(axis=1)
         if not squares.max() <= (1 + NORM_TOLERANCE) ** 2:
             raise InputError(
-                f"the features at stage {stage} have a norm of {np.sqrt(squares.max()):.6g}; the theory needs finite features "
-                "of norm at most 1. Divide them by a bound, as fpi.features.Function does with `scale`."
+                f"the features at stage {stage} have a norm of {np.sqrt(squares.max()):.6g}; the theory needs finite "
+                "features of norm at most 1. Divide them by a bound, as fpi.features.Function does with `scale`."
             )
         return indices, values
 
@@ -157,47 +166,52 @@ class Datasets:
     def _decide_tiles(self, settings: Ruling) -> Decide:
         features, visited = self.features, self._visited
         assert isinstance(features, TileCoding) and visited is not None
-        x = np.empty(len(features.grid))
-        values = np.full(features.nnz, features.value)
-        kept = np.empty(features.nnz, np.int32)
-        self._kept = Kept(kept, values, None)
-
-        def follow(stage: int) -> Callable[[], int]:
-            view = self.bank.view
-            codes = _kernels.follow_tiles(
-                view, visited.view, x, features.grid, values, kept, stage, self.stages, *settings
-            )
-            return codes.__next__  # type: ignore[no-any-return]
-
-        next_code = follow(0)
+        if self._walk is None or not self._walk.fits(self.bank.view, visited.view, settings):
+            self._walk = _Walk(features, self.bank.view, visited.view, settings)
+            self._kept = Kept(self._walk.kept, self._walk.values, None)
+        walk = self._walk
+        x, next_code = walk.x, walk.next_code
+        walk.clock[:] = 0, settings[-1]
 
         def decide(observation: Any, stage: int) -> int:
-            nonlocal next_code
-            x[:] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
+            nonlocal x, next_code
+            if stage == 0:
+                try:
+                    x = x.reshape(np.shape(observation))
+                except ValueError:
+                    features.active(observation, stage)  # raises, naming both sizes
+            x[...] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
             code = next_code()
-            while code < 0:
-                if code == -2:
-                    features.active(observation, stage)  # raises, naming the entry that is not finite
-                visited.grow()
-                next_code = follow(stage)
-                code = next_code()
-            return code
+            if code >= 0:
+                return code
+            if code == -2:
+                features.active(observation, stage)  # raises, naming the entry that is not finite
+            visited.grow()
+            walk = self._walk = _Walk(features, self.bank.view, visited.view, settings)
+            walk.kept[:] = self.kept.indices
+            self._kept = Kept(walk.kept, walk.values, None)
+            x, next_code = walk.x.reshape(x.shape), walk.next_code
+            walk.clock[:] = stage, settings[-1]
+            return decide(observation, stage)
 
         return decide
 
     def _decide_sparse(self, settings: Ruling) -> Decide:
         visited = self._visited
         assert visited is not None
+        built_in = hasattr(self.features, "to_config")
 
         def decide(observation: Any, stage: int) -> int:
             indices, values = self.rows(observation, stage)
             while True:
-                code: int = _kernels.recall(self.bank.view, visited.view, stage, indices[0], values[0], *settings, stage)
+                code: int = _kernels.recall(
+                    self.bank.view, visited.view, stage, indices[0], values[0], *settings, stage
+                )
                 if code >= 0:
                     break
                 visited.grow()
             if code & 1:
-                self._kept = Kept(indices[0], values[0], None)
+                self._kept = Kept(indices[0], values[0], None if built_in else np.array(observation)[()])
             return code
 
         return decide
@@ -217,7 +231,7 @@ class Datasets:
             code: int = _kernels.decide(self.bank.view, stage, indices, values, actions, *settings, stage)
             if code & 1:
                 row = 0 if self.features.separate else code >> 1
-                self._kept = Kept(indices[row], values[row], np.array(observation))
+                self._kept = Kept(indices[row], values[row], np.array(observation)[()])
             elif key is not None:
                 self._remembered[name] = code, size
             return code
@@ -284,7 +298,12 @@ class Datasets:
             found = tensors.get(name)
             if found is None or found.dtype != dtype or found.shape != shape:
                 raise InputError(f"its {name} are missing or do not have the shape {shape}")
-        bounds = {"stage": self.stages, "action": self.features.actions, "episode": 2**62, "indices": view.dim}
+        bounds = {
+            "stage": self.stages,
+            "action": self.features.actions,
+            "episode": 2**62,
+            "indices": view.dim,
+        }
         for name, bound in bounds.items():
             if np.any((tensors[name] < 0) | (tensors[name] >= bound)):
                 raise InputError(f"its {name} leave the range 0 to {bound - 1}")
@@ -300,6 +319,24 @@ class Datasets:
             kept = Kept(tensors["indices"][i], tensors["values"][i], None)
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
+
+
+class _Walk:
+    """A compiled walk through episodes under tile coding, good for as long as the arrays it was made with."""
+
+    def __init__(self, features: TileCoding, bank: _kernels.Bank, visited: _kernels.Visited, settings: Ruling) -> None:
+        self.x = np.zeros(len(features.grid))
+        self.values = np.full(features.nnz, features.value)
+        self.kept = np.zeros(features.nnz, np.int32)
+        self.clock = np.zeros(2, np.int64)
+        self._made_with = bank, visited, settings[:-1]
+        self.next_code: Callable[[], int] = _kernels.follow_tiles(
+            bank, visited, self.x, features.grid, self.values, self.kept, self.clock, *settings[:-1]
+        ).__next__
+
+    def fits(self, bank: _kernels.Bank, visited: _kernels.Visited, settings: Ruling) -> bool:
+        made_bank, made_visited, made_settings = self._made_with
+        return made_bank is bank and made_visited is visited and made_settings == settings[:-1]
 
 
 class _Visited:

@@ -27,3 +27,7 @@ class MissingExtra(FpiError, ImportError):
 
 class NondeterminismWarning(UserWarning):
     """The same start and the same actions gave another trajectory."""
+
+
+class CheckFailed(FpiError, AssertionError):
+    """An agent broke a promise that `fpi.check_agent` looks at."""

@@ -163,8 +163,7 @@ class TileCoding(_Sparse):
         if not all(isinstance(each, bool) for each in wraps):
             raise InputError(f"wrap = {wrap!r} must be True or False, or one of them for each dimension.")
         cells = [
-            count + (self.tilings > 1 and not periodic)
-            for count, periodic in zip(tile_counts, wraps, strict=True)
+            count + (self.tilings > 1 and not periodic) for count, periodic in zip(tile_counts, wraps, strict=True)
         ]
         _check_size(self.tilings * max(math.prod(cells), dims))
         shifts = self._default_offsets(dims) if offsets is None else _array("offsets", offsets)

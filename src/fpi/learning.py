@@ -78,6 +78,7 @@ class Episode:
 
 
 Callback = Callable[[Episode], Any]
+Moves = list[np.int64]
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,11 @@ def learn(
     callback: Callback | None = None,
 ) -> History:
     """Play and learn; see `fpi.PAC.learn`."""
-    _check_count("episodes", episodes)
+    check_count("episodes", episodes)
     if seed is not None:
-        _check_count("seed", seed)
-    first_action = control.check_spaces(env, learner.actions)
+        check_count("seed", seed)
+        seed = int(seed)
+    moves = _moves(env, learner)
     control.check_horizon(env, learner.horizon)
     name = _name(env)
     if learner.trail.environment not in (None, name):
@@ -116,7 +118,7 @@ def learn(
     if seed is None and trail.seed is None:
         seed = int.from_bytes(os.urandom(4))
     if seed is not None:
-        trail = replace(trail, seed=int(seed), generator=None)
+        trail = replace(trail, seed=seed, generator=None)
     else:
         control.set_generator(env, trail.generator)
 
@@ -125,18 +127,21 @@ def learn(
         for _ in range(episodes):
             number = trail.episodes
             watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
-            before = np.random.PCG64(seed).state if seed is not None else trail.generator
+            before = trail.generator if seed is None else dict(np.random.PCG64(seed).state)
             observation, _ = env.reset(seed=seed)
             seed = None  # it seeds the first reset only
-            play = _play(learner, env, trail, observation, first_action, watched or callback is not None)
+            play = _play(learner, env, trail, observation, moves, watched or callback is not None)
             trail = replace(trail, episodes=number + 1, generator=control.get_generator(env))
             if watched:
-                _watch(env, number, before, play, first_action)
+                _watch(env, number, before, play, moves)
             learner.commit(trail, _explored(learner, play))
-            rows.append((math.fsum(play.rewards), len(play.rewards), play.explored))
-            tick(rows[-1][0], len(play.codes), play.uncovered)
-            if callback is not None and callback(_episode(learner, number, play)):
-                break
+            rows.append((play.ret, len(play.codes), play.explored))
+            tick(play.ret, len(play.codes), play.uncovered)
+            if callback is not None:
+                if callback(_episode(learner, number, play)):
+                    break
+                if control.get_generator(env) != trail.generator:  # the callback played in this environment
+                    control.set_generator(env, trail.generator)
     returns, lengths, stages = zip(*rows, strict=True) if rows else ((), (), ())
     return History(np.array(returns, np.float64), np.array(lengths, np.int64), np.array(stages, np.int64))
 
@@ -147,13 +152,14 @@ class _Play:
 
     codes: list[int]
     rewards: list[float]
+    ret: float
     observations: list[NDArray[Any]]
     end: tuple[bool, bool] = (False, False)
     explored: int = -1
     uncovered: int = 0
 
 
-def _play(learner: Learner, env: Env, trail: Trail, observation: Any, first_action: int, keep: bool) -> _Play:
+def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Moves, keep: bool) -> _Play:
     """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
     decide = learner.decider(trail)
     step = env.step
@@ -167,7 +173,7 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, first_acti
             if keep:
                 observations.append(np.array(observation))
             code = decide(observation, stage)
-            observation, reward, terminated, truncated, _ = step(first_action + (code >> 1))
+            observation, reward, terminated, truncated, _ = step(moves[code >> 1])
             codes.append(code)
             rewards.append(reward)  # type: ignore[arg-type]
             if terminated or truncated:
@@ -176,13 +182,14 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, first_acti
         raise EnvironmentMismatch(
             f"at step {stage} of episode {trail.episodes + 1}: {error} The agent is as it was before this episode."
         ) from error
-    _check_rewards(learner.rewards, rewards, trail.episodes)
+    ret = _checked_return(learner.rewards, rewards, trail.episodes)
     if truncated and not terminated and len(codes) < learner.horizon:
         raise EnvironmentMismatch(
-            f"the environment cut episode {trail.episodes + 1} off after {len(codes)} steps, before the agent's horizon "
-            f"of {learner.horizon}: what would have come is unknown. Make the agent with horizon={len(codes)} or less."
+            f"the environment cut episode {trail.episodes + 1} off after {len(codes)} steps, before the agent's "
+            f"horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
+            f"horizon={len(codes)} or less."
         )
-    play = _Play(codes, rewards, observations, (bool(terminated), bool(truncated)))
+    play = _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)))
     uncovered = [stage for stage, code in enumerate(codes) if code & 1]
     if uncovered:
         play.explored = uncovered[-1]  # h_t
@@ -190,13 +197,14 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, first_acti
     return play
 
 
-def _check_rewards(allowed: RewardRange, rewards: list[float], number: int) -> None:
-    if not (allowed.low <= min(rewards) and max(rewards) <= allowed.high) or math.isnan(math.fsum(rewards)):
-        for step, reward in enumerate(rewards):
+def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
+    if not (allowed.low <= min(rewards) and max(rewards) <= allowed.high and math.isfinite(sum(rewards))):
+        for step, reward in enumerate(rewards, start=1):
             try:
                 allowed.check(float(reward), step)
             except EnvironmentMismatch as error:
                 raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
+    return math.fsum(rewards)
 
 
 def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
@@ -207,21 +215,20 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
     stage = play.explored
     if stage < 0:
         return None
-    unit = learner.rewards
-    rewards = [unit.to_unit(float(reward)) for reward in play.rewards[stage:]]
-    missing = learner.horizon - len(play.rewards)
-    return stage, play.codes[stage] >> 1, math.fsum(rewards) + missing * unit.absorbing
+    low, high = learner.rewards.low, learner.rewards.high
+    stages = learner.horizon - stage  # absorbing ones pay the raw reward 0
+    return stage, play.codes[stage] >> 1, (math.fsum(play.rewards[stage:]) - stages * low) / (high - low)
 
 
-def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, first_action: int) -> None:
+def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, moves: Moves) -> None:
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
-    actions = [first_action + (code >> 1) for code in play.codes]
+    actions = [moves[code >> 1] for code in play.codes]
     report = control.replay(env, before, actions, play.observations, end=play.end)
     if report is not None and not report.agrees:
         warnings.warn(
             f"episode {number + 1}, played again from the same start with the same actions, went another way at step "
-            f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go stale "
-            "and no bound holds. `fpi check` shows more; if noise is switchable (sticky actions, say), switch it off.",
+            f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go "
+            "stale and no bound holds. `fpi check` shows more; if the noise can be switched off, do so.",
             NondeterminismWarning,
             stacklevel=4,
         )
@@ -244,9 +251,9 @@ def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
 
     The agent does not change, and `learn` afterwards goes on as if this had not happened.
     """
-    _check_count("episodes", episodes)
-    _check_count("seed", seed)
-    first_action = control.check_spaces(env, agent.actions)
+    check_count("episodes", episodes)
+    check_count("seed", seed)
+    moves = _moves(env, agent)
     control.check_horizon(env, agent.horizon)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, np.int64)
@@ -255,7 +262,7 @@ def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
         rewards = []
         for stage in range(agent.horizon):
             action = agent.predict(observation, stage)
-            observation, reward, terminated, truncated, _ = env.step(first_action + action)
+            observation, reward, terminated, truncated, _ = env.step(moves[action])
             rewards.append(float(reward))
             if terminated or truncated:
                 break
@@ -277,16 +284,23 @@ class Policy:
     def __call__(self, observation: Any) -> int:
         if self.stage == self._agent.horizon:
             raise InputError(
-                f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an episode begins."
+                f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an "
+                "episode begins."
             )
         action = self._agent.predict(observation, self.stage)
         self.stage += 1
         return action
 
 
-def _check_count(name: str, number: Any) -> None:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 0:
-        raise InputError(f"{name} is {number!r}; pass a whole number of at least 0.")
+def _moves(env: Env, learner: Learner) -> Moves:
+    """The environment's own numbers for the actions 0, 1, ...; numpy's integers are what its space checks fastest."""
+    first = control.check_spaces(env, learner.actions)
+    return [np.int64(first + action) for action in range(learner.actions)]
+
+
+def check_count(name: str, number: Any) -> None:
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**63:
+        raise InputError(f"{name} is {number!r}; pass a whole number from 0 to 2**63 - 1.")
 
 
 def _name(env: Env) -> str:

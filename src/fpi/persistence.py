@@ -42,9 +42,7 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 _BLANK_DIGEST = "0" * 64
 
 
-def write(
-    path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object]
-) -> None:
+def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> None:
     """Write tensors and JSON to `path`; the file there before stays whole until the new one is complete."""
     path = Path(os.path.realpath(path))  # through a link, so that the link stays a link
     if not os.path.isdir(path.parent):
@@ -90,7 +88,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[st
     try:
         version, digest, text = int(metadata["version"]), metadata["digest"], metadata["json"]
     except (KeyError, ValueError) as error:
-        raise _damaged(path, f"its metadata lacks {error}") from error
+        raise _damaged(path, f"its metadata are not those of a model, {error!r}") from error
     if version > VERSION:
         raise ModelFileError(
             f"{path} was written by a newer fpi: the file has version {version}, this fpi reads up to "
@@ -125,6 +123,8 @@ def _encode(tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> 
     end = 0
     # Widest items first: then every tensor is aligned for readers that map the file into memory.
     for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0])):
+        if name in header:
+            raise InputError(f"A tensor cannot be called {name!r}: the format keeps that name. Choose another.")
         dtype = tensor.dtype.newbyteorder("<")
         if dtype not in _CODES:
             raise InputError(
@@ -180,9 +180,7 @@ def _header_length(path: Path, data: bytes) -> int:
 
 
 def _damaged(path: Path, reason: object) -> ModelFileError:
-    return ModelFileError(
-        f"{path} is damaged or cut short: {reason}. Restore it from a copy, or train and save again."
-    )
+    return ModelFileError(f"{path} is damaged or cut short: {reason}. Restore it from a copy, or train and save again.")
 
 
 def _host() -> str:

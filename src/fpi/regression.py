@@ -6,6 +6,7 @@ data gives all prefixes, so the first prefix that covers a query, the freezing i
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +44,7 @@ class RidgeBank:
             members=np.zeros(0, np.int32),
             pool=np.zeros(0),
             low=np.zeros(0, np.float32),
-            slots=np.zeros((16, 2), np.int64),
+            slots=np.zeros((16, 3), np.int64),
             used=np.zeros(5, np.int64),
         )
         if nnz is None:
@@ -78,7 +79,8 @@ class RidgeBank:
         if nnz > self.nnz:
             more = ((0, 0), (0, nnz - self.nnz))
             self._view = self._view._replace(
-                indices=np.pad(self._view.indices, more, constant_values=-1), values=np.pad(self._view.values, more)
+                indices=np.pad(self._view.indices, more, constant_values=-1),
+                values=np.pad(self._view.values, more),
             )
             self.nnz = nnz
 
@@ -91,17 +93,17 @@ class RidgeBank:
     def _reserve(self, cell: int) -> None:
         """Make room for one more datum in a cell."""
         view = self._view
-        log, members, pool, low, slots = (int(n) for n in view.used)
-        count, local = (int(view.cells[cell, i]) for i in (_kernels.COUNT, _kernels.LOCAL))
+        log, members, pool, low, slots = view.used.tolist()
+        count, local, _, room = view.cells[cell].tolist()
         columns = local + (self.nnz or 0)
         row = columns
         if count and count % view.every == 0:
             row += columns * (columns + 1) // 2 + columns
-        fresh: dict[str, NDArray[np.generic]] = {}
+        fresh: dict[str, Any] = {}
         if log == len(view.ints):
             for name in ("ints", "floats", "indices", "values"):
                 fresh[name] = _grown(getattr(view, name), log + 1)
-        if count == view.cells[cell, _kernels.ROOM] and members + max(4, 2 * count) > len(view.members):
+        if count == room and members + max(4, 2 * count) > len(view.members):
             fresh["members"] = _grown(view.members, members + max(4, 2 * count))
         if pool + row > len(view.pool):
             fresh["pool"] = _grown(view.pool, pool + row)
@@ -120,9 +122,9 @@ def _grown(array: NDArray[np.generic], least: int) -> NDArray[np.generic]:
 
 
 def _rehashed(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-    grown = np.zeros((2 * len(slots), 2), np.int64)
-    for code, local in slots[slots[:, 0] != 0]:
-        grown[_kernels.slot_of(grown, code)] = code, local
+    grown = np.zeros((2 * len(slots), 3), np.int64)
+    for entry in slots[slots[:, 0] != 0]:
+        grown[_kernels.slot_of(grown, entry[0])] = entry
     return grown
 
 
@@ -150,7 +152,7 @@ class PrefixRidge:
                 raise InputError(f"{name} is {number!r}; it counts things, so pass a whole number of at least 1.")
         if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge > 0):
             raise InputError(
-                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a finite number above 0 (the paper: 1/H or 1e-3)."
+                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a finite number above 0 (the paper has 1/H)."
             )
         self.dim = int(dim)
         self.ridge = float(ridge)
@@ -185,9 +187,7 @@ class PrefixRidge:
         """The estimate phi' theta_k for every prefix k = 0..n (rows) and every query (columns)."""
         return self._trace(Phi, blocks)[1]
 
-    def first_cover(
-        self, Phi: ArrayLike | Sparse, epsilon: float, blocks: Sequence[int] | None = None
-    ) -> int | None:
+    def first_cover(self, Phi: ArrayLike | Sparse, epsilon: float, blocks: Sequence[int] | None = None) -> int | None:
         """The first k at which every query has a width of at most epsilon, or None.
 
         A width within 1e-9 * epsilon of epsilon counts as covered. Where rounding could decide, the width is
@@ -236,7 +236,9 @@ class PrefixRidge:
         indices, values = self._rows(Phi, single=False)
         cells = np.zeros(len(values), np.int64) if blocks is None else np.asarray(blocks)
         if cells.shape != (len(values),) or cells.dtype.kind not in "iu":
-            raise InputError(f"blocks has shape {cells.shape}; pass one whole number for each of the {len(values)} queries.")
+            raise InputError(
+                f"blocks has shape {cells.shape}; pass one whole number for each of the {len(values)} queries."
+            )
         if np.any((cells < 0) | (cells >= self.blocks)):
             raise InputError(f"blocks holds {cells.tolist()}; this regression has blocks 0 to {self.blocks - 1}.")
         queries = []
@@ -252,8 +254,8 @@ class PrefixRidge:
         """Checked (m, nnz) indices, with no columns if dense, and values."""
         sparse = isinstance(phi, tuple) and len(phi) == 2 and np.ndim(phi[0]) == (1 if single else 2)
         try:
-            values = np.array(phi[1] if sparse else phi, np.float64)  # type: ignore[index, call-overload]
-            indices = np.array(phi[0] if sparse else np.empty((*values.shape[:-1], 0)))  # type: ignore[index, call-overload]
+            values = np.array(phi[1] if sparse else phi, np.float64)  # type: ignore[index]
+            indices = np.array(phi[0] if sparse else np.empty((*values.shape[:-1], 0)))  # type: ignore[index]
         except (TypeError, ValueError) as error:
             raise InputError(f"features cannot be read as numbers ({error}); pass an array.") from error
         if single:

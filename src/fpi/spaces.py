@@ -61,9 +61,7 @@ def observation_range(env: gymnasium.Env[Any, Any]) -> tuple[FloatArray, FloatAr
     if (no_low | no_high).any():
         measured_low, measured_high = _measured_range(env)
         low, high = np.where(no_low, measured_low, low), np.where(no_high, measured_high, high)
-        entries = ", ".join(
-            f"[{j}] {low[j]:.4g} … {high[j]:.4g}" for j in np.flatnonzero(no_low | no_high)[:20]
-        )
+        entries = ", ".join(f"[{j}] {low[j]:.4g} … {high[j]:.4g}" for j in np.flatnonzero(no_low | no_high)[:20])
         warnings.warn(
             "the environment declares no bounds for some observation entries; ranges measured in "
             f"{MEASURED_STEPS} random steps, and doubled, are used: {entries}. If you know better ones, pass "

@@ -48,12 +48,16 @@ class Common:
         check_real("misspecification", self.misspecification, "a finite number of at least 0", lambda x: x >= 0)
         if self.theta_bound is not None:
             check_real("theta_bound", self.theta_bound, "a finite number above 0, or None", lambda x: x > 0)
-        if self.explore not in EXPLORING:
+        if not isinstance(self.explore, str) or self.explore not in EXPLORING:
             raise InputError(f"explore is {self.explore!r}; choose one of {', '.join(EXPLORING)}.")
         if self.constants not in ("tight", "paper"):
             raise InputError(f'constants is {self.constants!r}; choose "tight" or "paper".')
         if not (isinstance(self.reward_range, tuple | list) and len(self.reward_range) == 2):
-            raise InputError(f"reward_range is {self.reward_range!r}; pass the smallest and the largest reward, (low, high).")
+            raise InputError(
+                f"reward_range is {self.reward_range!r}; pass the smallest and the largest reward, (low, high)."
+            )
+        for end in self.reward_range:
+            check_real("an end of reward_range", end, "a finite number", lambda x: True)
         object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
 
 
@@ -74,13 +78,16 @@ class Agent:
     An algorithm adds how it decides (`decider`), what it would do now (`predict`) and why (`explain`).
     """
 
-    def __init__(self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilon: float) -> None:
+    def __init__(
+        self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilon: float
+    ) -> None:
         self.settings = settings
         self.features = feature_maps.as_feature_map(features, settings.actions)
         self.actions = int(settings.actions)
         self.horizon = int(settings.horizon)
         self.rewards = RewardRange(*settings.reward_range)
         self.trail = Trail()
+        self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
         self.datasets = Datasets(self.features, self.horizon, ridge, epsilon)
         self._ending: tuple[Trail, Kept | None, tuple[int, int, float] | None] | None = None
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
@@ -106,6 +113,7 @@ class Agent:
         `fpi.learning.Episode`; learning stops when it returns something true. Episodes 1, 2, 4, 8, ... are played
         twice to see whether transitions are deterministic.
         """
+        self._settle()  # an ending may be left over from a learn that was interrupted twice
         try:
             return learning.learn(self, env, episodes, seed, progress, callback)
         finally:
@@ -123,7 +131,7 @@ class Agent:
         trail, kept, explored = self._ending
         if kept and explored and self.datasets.last_episode < trail.episodes - 1:
             stage, action, target = explored
-            if kept.observation is not None and len(self._samples) < SAMPLES:
+            if kept.observation is not None and len(self._samples) == self.data_stored < SAMPLES:
                 self._samples.append((kept.observation, stage, self.features(kept.observation, stage)))
             self.datasets.append(kept, stage, action, target, trail.episodes - 1)
         self.trail = trail
@@ -153,32 +161,43 @@ class Agent:
         tensors = {f"data.{name}": tensor for name, tensor in self.datasets.to_tensors().items()}
         if not known:
             for i, (observation, _, matrix) in enumerate(self._samples):
-                tensors[f"sample.{i}.observation"] = np.asarray(observation)
+                array = np.asarray(observation)
+                tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
         meta = {
             "algorithm": type(self).__name__,
-            "settings": asdict(self.settings),
+            "settings": {
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in asdict(self.settings).items()
+            },
             "features": self.features.to_config() if known else None,  # type: ignore[attr-defined]
-            "samples": [] if known else [stage for _, stage, _ in self._samples],
+            "samples": [] if known else [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples],
             "trail": asdict(self.trail),
+            "notes": self.notes,
         }
         persistence.write(path, tensors, meta)
 
 
 SAMPLES = 16
+WIDEST = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}  # what files hold of each kind of number
 
 
 def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Callable[..., Agent]]) -> Agent:
     """Read an agent that `save` wrote; `algorithms` says how to make each kind."""
     tensors, meta = persistence.read(path)
     try:
-        make = algorithms[meta["algorithm"]]
+        make = algorithms.get(meta["algorithm"])
+        if make is None:
+            raise ModelFileError(
+                f"{path} holds an agent of the kind {meta['algorithm']!r}; this fpi knows {', '.join(algorithms)}. "
+                "Upgrade fpi, or load it with the package that wrote it."
+            )
         if meta["features"] is not None:
             known = feature_maps.from_config(meta["features"])
             if features is not None and _description(features) != meta["features"]:
                 raise ModelFileError(
-                    f"{path} was learned with other features than those given: {meta['features']}. Leave `features` out, the "
-                    "file has its own."
+                    f"{path} was learned with other features than those given: {meta['features']}. Leave `features` "
+                    "out, the file has its own."
                 )
             features = known
         elif features is None:
@@ -190,26 +209,45 @@ def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Call
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
-        agent.trail = Trail(**meta["trail"])
+        agent.trail = _trail(meta["trail"], agent.datasets.last_episode)
+        agent.notes = dict(meta["notes"])
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, MemoryError) as error:
         raise ModelFileError(
-            f"{path} is a model file, but its content does not fit ({error}). It was changed or written by another version; "
-            "use a copy that is intact."
+            f"{path} is a model file, but its content does not fit ({error}). It was changed or written by another "
+            "version; use a copy that is intact."
         ) from error
     return agent
+
+
+def _trail(stored: dict[str, Any], last_episode: int) -> Trail:
+    trail = Trail(**stored)
+    learning.check_count("episodes", trail.episodes)
+    if trail.seed is not None:
+        learning.check_count("seed", trail.seed)
+    if trail.episodes <= last_episode or (trail.seed is None and trail.episodes):
+        raise InputError(f"{trail.episodes} episodes with the seed {trail.seed} do not fit its data")
+    return trail
 
 
 def _description(features: Any) -> Any:
     return features.to_config() if hasattr(features, "to_config") else None
 
 
-def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], stages: list[int]) -> None:
+def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], samples: list[Any]) -> None:
     """Check by stored samples that the feature function is the one the agent learned with."""
-    for i, stage in enumerate(stages):
-        observation, expected = tensors[f"sample.{i}.observation"], tensors[f"sample.{i}.features"]
-        matrix = agent.features(observation, stage)
+    for i, (stage, dtype) in enumerate(samples):
+        agent.check_stage(stage)
+        observation = tensors[f"sample.{i}.observation"].astype(dtype)[()]
+        expected = tensors[f"sample.{i}.features"]
+        try:
+            matrix = agent.features(observation, stage)
+        except Exception as error:
+            raise ModelFileError(
+                f"the feature function given is not the one {path} was learned with: it fails on a stored observation "
+                f"({error!r}). Pass the same function."
+            ) from error
         if matrix.shape != expected.shape or not np.array_equal(matrix, expected):
             raise ModelFileError(
                 f"the feature function given is not the one {path} was learned with: at stage {stage} it maps a stored "

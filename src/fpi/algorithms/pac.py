@@ -3,12 +3,12 @@
 Stages h = 1..H of the paper are stages 0..H-1 here. For every stage there is a dataset D_h, an ordered list of
 (s, a, q) with q the return observed from (s, a) on. With phi_i = phi(s_i, a_i) and
 
-    Sigma_{h,k} = ridge * I + sum_{i <= k} phi_i phi_i'                                     eq. (5)
+    Sigma_{h,k} = ridge * I + sum_{i <= k} phi_i phi_i'                                     eq. (4)
     Q~_k(s, a)  = <phi(s, a), Sigma_{h,k}^{-1} sum_{i <= k} phi_i q_i>
 
-(s, a) is covered by the first k data if |phi(s, a)| in Sigma_{h,k}^{-1} is at most epsilon   eq. (2)
-k_t(s) is the first k that covers all actions of s, the freezing index                        eq. (3)
-Q_t(s, a) = Q~_{k_t(s)}(s, a), which later data do not change                                  eq. (4)
+(s, a) is covered by the first k data if |phi(s, a)| in Sigma_{h,k}^{-1} is at most epsilon   eq. (1)
+k_t(s) is the first k that covers all actions of s, the freezing index                        eq. (2)
+Q_t(s, a) = Q~_{k_t(s)}(s, a), which later data do not change                                  eq. (3)
 
 Algorithm 1. In every episode t,
   3   pi_t(s) = argmax_a Q_t(s, a) where all actions of s are covered, else any uncovered action
@@ -80,7 +80,7 @@ class Explanation:
     covered: bool
     """All actions have widths of at most epsilon: the state is well explored."""
     freezing_index: int | None
-    """k_t(s), eq. (3): this many of the stage's data cover it; None while uncovered."""
+    """k_t(s), eq. (2): this many of the stage's data cover it; None while uncovered."""
     prefix: int
     """How many data the values rest on: k_t(s) under exact freezing, all of them at an uncovered state."""
     widths: NDArray[np.float64]
@@ -117,9 +117,9 @@ class PAC(Agent):
     >>> len(history.returns)
     50
 
-    `features` is a feature map, or a plain function of (observation) or (observation, stage) that gives an array with one
-    row per action. `Settings` says what the other arguments mean. Ties: values within 1e-9 * (1 + |max|) of the largest
-    are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon counts as covered.
+    `features` is a feature map, or a plain function of (observation) or (observation, stage) that gives an array with
+    one row per action. `Settings` says what the other arguments mean. Ties: values within 1e-9 * (1 + |max|) of the
+    largest are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon counts as covered.
     """
 
     settings: Settings
@@ -168,22 +168,27 @@ class PAC(Agent):
         """The best action by the data so far: argmax of Q_t at a covered state, else of the estimate on all data."""
         return self._answer(observation, stage)[0]
 
-    def _answer(self, observation: Any, stage: int) -> tuple[int, int | None, int, NDArray[np.float64], NDArray[np.float64]]:
+    def _answer(
+        self, observation: Any, stage: int
+    ) -> tuple[int, int | None, int, NDArray[np.float64], NDArray[np.float64]]:
         """Action, freezing index, prefix used, widths and values there."""
         self.check_stage(stage)
         known = self.datasets.consult(observation, stage)
         size = self.datasets.size(stage)
         prefix, widths, values = size, known.widths, known.values
         if known.covered_at is not None:
-            prefix = _kernels.frozen_at(known.covered_at, size, self.settings.window)  # eq. (3)
-            widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (4)
+            prefix = _kernels.frozen_at(known.covered_at, size, self.settings.window)  # eq. (2)
+            widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (3)
         action = _kernels.best(values, np.ones(self.actions, np.bool_))
         return action, known.covered_at, prefix, widths, values
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
         action, frozen, prefix, widths, values = self._answer(observation, stage)
-        errors = self.alpha(stage, prefix) * widths + self.settings.misspecification
+        alpha = self.alpha(stage, prefix)
+        errors = (
+            np.full(self.actions, math.inf) if math.isinf(alpha) else alpha * widths + self.settings.misspecification
+        )
         left = self.horizon - stage
         gap = math.inf
         if frozen is not None:
@@ -212,15 +217,17 @@ class PAC(Agent):
 
     @property
     def dataset_bound(self) -> float:
-        """D, eq. (6): no stage ever holds more data (Lemma 1)."""
-        inverse = max(1.0, self.settings.epsilon**-2)  # the lemma's step min(1, x/eps^2) <= min(1, x)/eps^2 needs eps <= 1
+        """D, eq. (5): no stage ever holds more data (Lemma 1)."""
+        inverse = max(
+            1.0, self.settings.epsilon**-2
+        )  # the lemma's step min(1, x/eps^2) <= min(1, x)/eps^2 needs eps <= 1
         return 2 * self.features.dim * inverse * math.log1p(4 * inverse**2 / self.settings.ridge**2)
 
     def alpha(self, stage: int, prefix: int | None = None) -> float:
         """alpha: |Q~_k(s, a) - Q^pi(s, a)| <= alpha * |phi(s, a)| + kappa with probability 1 - delta (Lemma 4).
 
-        "paper" takes D for the size of the dataset. "tight" takes the log determinant at the prefix (None: of all data),
-        and sqrt(H)/2 for the deviation of a return. Infinite without exact freezing, since returns then go stale.
+        "paper" takes D for the size of the dataset. "tight" takes the log determinant at the prefix (None: of all
+        data), and sqrt(H)/2 for the deviation of a return. Infinite without exact freezing: returns then go stale.
         """
         s = self.settings
         if s.window != UNLIMITED:
@@ -229,9 +236,9 @@ class PAC(Agent):
         theta = s.theta_bound if s.theta_bound is not None else math.sqrt(d) * H
         if s.constants == "paper":
             n = self.dataset_bound
-            noise, log_det = H, d * math.log1p(n / (s.ridge * d))
+            noise, log_det = float(H), d * math.log1p(n / (s.ridge * d))
         else:
-            n = self.datasets.size(stage) if prefix is None else prefix
-            noise, log_det = H / 4, self.datasets.log_det(stage, int(n))
+            k = self.datasets.size(stage) if prefix is None else prefix
+            n, noise, log_det = float(k), H / 4, self.datasets.log_det(stage, k)
         deviation = math.sqrt(2 * noise * (log_det / 2 + math.log(H / s.delta)))
         return deviation + math.sqrt(n) * s.misspecification + math.sqrt(s.ridge) * theta

@@ -1,0 +1,31 @@
+"""Run all benchmarks, or those named: `python -m benchmarks accuracy learning`."""
+
+import argparse
+
+from rich.console import Console
+
+from benchmarks import accuracy, decisions, learning, startup
+
+BENCHMARKS = {
+    "startup": startup.run,
+    "learning": learning.run,
+    "decisions": decisions.run,
+    "accuracy": accuracy.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(BENCHMARKS), help=f"any of {', '.join(BENCHMARKS)}")
+    names = parser.parse_args().names
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    console = Console(width=120)
+    for name in names:
+        console.rule(f"[bold]{name}")
+        BENCHMARKS[name](console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What goes on beside learning: the tally of episodes, checkpoints, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fpi.learning import Callback, Episode
+
+
+class Tally:
+    """What the table at the end of a run tells."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+        self.decisions = 0
+        self.frozen = 0
+
+    def __call__(self, episode: Episode) -> None:
+        self.returns.append(episode.ret)
+        self.decisions += episode.length
+        self.frozen += episode.frozen
+
+    def rows(self, data_stored: int, seconds: float) -> dict[str, str]:
+        tenth = max(1, len(self.returns) // 10)
+        return {
+            "mean return, first 10%": f"{_mean(self.returns[:tenth]):.2f}",
+            "mean return, last 10%": f"{_mean(self.returns[-tenth:]):.2f}",
+            "data stored": f"{data_stored:,}",
+            "decisions frozen": f"{self.frozen / self.decisions:.1%}",
+            "time": f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min",
+        }
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+class Checkpoints:
+    """Save the agent every so many episodes."""
+
+    def __init__(self, path: Path, every: int) -> None:
+        self.path, self.every = path, every
+
+    def __call__(self, episode: Episode) -> None:
+        if (episode.number + 1) % self.every == 0:
+            episode.agent.save(self.path)
+
+
+@contextmanager
+def interruptible(callbacks: Sequence[Callback]) -> Iterator[Callback]:
+    """All callbacks in one, which ends learning after a Ctrl-C.
+
+    The first Ctrl-C waits for the end of the episode, so that model and logs agree; a second one stops at once.
+    """
+    asked = False
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.write(2, b"\nStopping after this episode; Ctrl-C again stops at once.\n")  # print may be interrupted itself
+
+    def after_episode(episode: Episode) -> bool:
+        for callback in callbacks:
+            callback(episode)
+        return asked
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield after_episode
+    finally:
+        signal.signal(signal.SIGINT, before)

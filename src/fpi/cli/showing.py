@@ -1,0 +1,59 @@
+"""Texts and tables for the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Errors and advice of the library are written for Python; here people type options.
+_TYPED_INSTEAD = (
+    (r"Wrap the environment: fpi\.ActionGrid\(env, points=(\d+)\).*?\.\.\..*?\.", r"Give --action-grid \1."),
+    (r"reward_range=\((\S+), (\S+)\)", r"--reward-range \1 \2"),
+    (r"gymnasium\.make\(id, max_episode_steps=(\d+)\)", r"--env-arg max_episode_steps=\1"),
+    (r"\bhorizon=(\d+)", r"--horizon \1"),
+)
+
+
+def in_options(text: str) -> str:
+    """A text of the library in words of the command line."""
+    for python, typed in _TYPED_INSTEAD:
+        text = re.sub(python, typed, text)
+    return text
+
+
+def say(text: str) -> None:
+    """Print a text as it is; the terminal wraps it."""
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_table(title: str, rows: dict[str, str]) -> None:
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    Console().print(table)
+
+
+def mean_interval(returns: NDArray[np.float64], seed: int) -> str:
+    """A bootstrap interval that holds the true mean with a confidence of 95%."""
+    from scipy.stats import bootstrap
+
+    if len(returns) < 2:
+        return "takes 2 episodes or more"
+    chance = np.random.default_rng(seed)
+    found = bootstrap((returns,), np.mean, method="percentile", confidence_level=0.95, batch=100, random_state=chance)
+    return f"{found.confidence_interval.low:.2f} to {found.confidence_interval.high:.2f}"
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A spinner, where there is a terminal to show it."""
+    with Console(stderr=True).status(text):
+        yield
