@@ -19,9 +19,10 @@ LowVector = NDArray[np.float32]
 FloatMatrix = NDArray[np.float64]
 
 jit = njit(cache=True, error_model="numpy", nogil=True)
+jit_inline = njit(cache=True, error_model="numpy", nogil=True, inline="always")  # small and called for every datum
 
 
-@jit
+@jit_inline
 def tile_indices(x, grid, out):
     """Write the active tile of every tiling; False if the observation is not finite.
 
@@ -113,7 +114,7 @@ def dot(a, b):
     return (s0 + s1) + (s2 + s3)
 
 
-@jit
+@jit_inline
 def mix(z):
     """The finaliser of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -121,7 +122,7 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
-@jit
+@jit_inline
 def pick(seed, episode, stage, m):
     """A number below m that looks random and is the same wherever it is asked for."""
     golden = np.uint64(0x9E3779B97F4A7C15)
@@ -130,7 +131,7 @@ def pick(seed, episode, stage, m):
     return np.int64(z % np.uint64(m))
 
 
-@jit
+@jit_inline
 def slot_of(slots, code):
     """Where `code` stands in the hash table, or the empty slot where it would go."""
     mask = slots.shape[0] - 1
@@ -140,7 +141,7 @@ def slot_of(slots, code):
     return i
 
 
-@jit
+@jit_inline
 def locate(bank, cell, indices, where):
     """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
 
@@ -175,18 +176,17 @@ def settle(bank, cell, indices, where):
         where[j] = bank.slots[i, 1]
 
 
-@jit
+@jit_inline
 def project(bank, datum, where, values):
     """g = u' phi for one datum of the log."""
     row = bank.ints[datum, ROW]
     length = bank.ints[datum, ROW_LENGTH]
-    u = bank.pool[row : row + length]
     if bank.indices.shape[1] == 0:
-        return dot(u, values)
+        return dot(bank.pool[row : row + length], values)
     g = 0.0
     for j in range(where.size):
         if 0 <= where[j] < length:
-            g += u[where[j]] * values[j]
+            g += bank.pool[row + where[j]] * values[j]
     return g
 
 
@@ -362,13 +362,13 @@ def exact_cover(bank, cell, position, where, values, threshold):
     return rest[0] <= 0.0
 
 
-@jit
+@jit_inline
 def start_width(bank, values):
     """|phi|^2 before any datum."""
     return dot(values, values) / bank.ridge
 
 
-@jit
+@jit_inline
 def advance(bank, datum, position, where, values, width2, value, base):
     """Take a query from prefix `position` of a cell to the next one, over `datum`.
 
@@ -387,7 +387,7 @@ def advance(bank, datum, position, where, values, width2, value, base):
     return max(width2 - g * g, 0.0), value + g * bank.floats[datum, INNOVATION], base
 
 
-@jit
+@jit_inline
 def rounding(bank, cell, position, base):
     """A bound on the rounding error of a squared width at a prefix."""
     if position == 0:
@@ -400,7 +400,7 @@ def rounding(bank, cell, position, base):
     return ROUNDING * EPS * (inside + np.sqrt(inside) * condition) * base
 
 
-@jit
+@jit_inline
 def is_covered(bank, cell, position, where, values, width2, base, threshold):
     """Whether width <= threshold at a prefix: decided in double-double where double cannot tell."""
     limit = threshold * threshold
@@ -700,7 +700,7 @@ FIRST, WIDEST, GREEDY, RANDOM = range(4)  # exploring rules
 TIE = 1e-9
 
 
-@jit
+@jit_inline
 def best(scores, allowed):
     """The lowest allowed index whose score ties with the largest."""
     top = -np.inf
@@ -774,7 +774,7 @@ def estimate(bank, regression, indices, values, k, width2, value):
         width2[a], value[a], _ = state_at(bank, cell, position_at(bank, cell, k), where, values[row])
 
 
-@jit
+@jit_inline
 def frozen_at(k, size, window):
     """eq. (2): the freezing prefix, or the oldest one kept if only the last `window` are."""
     return max(k, size - window + 1)
@@ -810,7 +810,7 @@ class Visited(NamedTuple):
 REGRESSION, FROZEN, DECIDED, ACTION = range(4)  # first covering prefix or -1; prefix the action comes from
 
 
-@jit
+@jit_inline
 def find(table, states, seen_indices, seen_values, regression, indices, values):
     """The slot of a state in the table."""
     mask = table.size - 1
@@ -841,7 +841,7 @@ def rehash(visited):
         visited.table[slot] = state + 1
 
 
-@jit
+@jit_inline
 def recall(bank, visited, regression, indices, values, threshold, window, rule, seed, episode, stage):
     """`decide` for sparse features in separate blocks, going on from what is known of the state.
 
@@ -917,7 +917,7 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
     return 2 * states[ACTION]
 
 
-@jit
+@jit_inline
 def resume(bank, datum, where, values, progress, sums):
     """Take one action of a visited state over one more datum."""
     sums[0], sums[1], sums[2] = advance(bank, datum, progress[0], where, values, sums[0], sums[1], sums[2])

@@ -168,8 +168,8 @@ class Datasets:
         assert isinstance(features, TileCoding) and visited is not None
         if self._walk is None or not self._walk.fits(self.bank.view, visited.view, settings):
             self._walk = _Walk(features, self.bank.view, visited.view, settings)
-            self._kept = Kept(self._walk.kept, self._walk.values, None)
         walk = self._walk
+        self._kept = Kept(walk.kept, walk.values, None)  # an interrupt may have left an old one
         x, next_code = walk.x, walk.next_code
         walk.clock[:] = 0, settings[-1]
 

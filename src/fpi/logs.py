@@ -21,6 +21,9 @@ from fpi.errors import InputError, MissingExtra, SaveError
 from fpi.learning import Episode
 
 
+BEGINNING = b'{"episode": '  # of every line
+
+
 def metrics(episode: Episode) -> dict[str, float]:
     """What the logs tell of an episode."""
     return {
@@ -69,6 +72,8 @@ class JsonlLog(_Log):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         with _writing(self.path):
+            if self.path.exists() and not self.path.is_file():  # a device might be read for ever
+                raise OSError("not an ordinary file")
             self._file = self.path.open("a+b")
         try:
             self._lines_before(math.inf)
@@ -100,7 +105,7 @@ class JsonlLog(_Log):
         end, seconds = 0, 0.0
         self._file.seek(0)
         for number, line in enumerate(self._file, start=1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and line[: len(BEGINNING)] == BEGINNING[: len(line)]:
                 break
             try:
                 entry = json.loads(line)

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from fpi import _kernels
 from fpi.algorithms.agent import Agent, Common, check_real, check_whole
+from fpi.algorithms.theory import Constants
 from fpi.datasets import Dataset, Decide
 from fpi.errors import InputError
 from fpi.features import FeatureMap
@@ -216,29 +217,26 @@ class PAC(Agent):
     # --- the constants of Section 4.2 ---------------------------------------------------------------------------------
 
     @property
+    def theory(self) -> Constants:
+        """The constants of the analysis for these settings; needs features that have shown their dimension."""
+        s = self.settings
+        bound = s.theta_bound if s.theta_bound is not None else math.sqrt(self.features.dim) * self.horizon
+        return Constants(self.horizon, self.features.dim, s.ridge, s.delta, s.misspecification, bound, s.constants)
+
+    @property
     def dataset_bound(self) -> float:
         """D, eq. (5): no stage ever holds more data (Lemma 1)."""
-        inverse = max(
-            1.0, self.settings.epsilon**-2
-        )  # the lemma's step min(1, x/eps^2) <= min(1, x)/eps^2 needs eps <= 1
-        return 2 * self.features.dim * inverse * math.log1p(4 * inverse**2 / self.settings.ridge**2)
+        return self.theory.dataset_bound(self.settings.epsilon)
 
     def alpha(self, stage: int, prefix: int | None = None) -> float:
-        """alpha: |Q~_k(s, a) - Q^pi(s, a)| <= alpha * |phi(s, a)| + kappa with probability 1 - delta (Lemma 4).
+        """|Q~_k(s, a) - Q^pi(s, a)| <= alpha |phi(s, a)| + kappa with probability 1 - delta (Lemma 4).
 
-        "paper" takes D for the size of the dataset. "tight" takes the log determinant at the prefix (None: of all
-        data), and sqrt(H)/2 for the deviation of a return. Infinite without exact freezing: returns then go stale.
+        "paper" is the paper's constant. "tight" uses the data at hand: their number and log determinant at the prefix
+        (None: all of them). Infinite without exact freezing, since stored returns then go stale.
         """
-        s = self.settings
-        if s.window != UNLIMITED:
+        if self.settings.window != UNLIMITED:
             return math.inf
-        d, H = self.features.dim, self.horizon
-        theta = s.theta_bound if s.theta_bound is not None else math.sqrt(d) * H
-        if s.constants == "paper":
-            n = self.dataset_bound
-            noise, log_det = float(H), d * math.log1p(n / (s.ridge * d))
-        else:
-            k = self.datasets.size(stage) if prefix is None else prefix
-            n, noise, log_det = float(k), H / 4, self.datasets.log_det(stage, k)
-        deviation = math.sqrt(2 * noise * (log_det / 2 + math.log(H / s.delta)))
-        return deviation + math.sqrt(n) * s.misspecification + math.sqrt(s.ridge) * theta
+        if self.settings.constants == "paper":
+            return self.theory.alpha(self.dataset_bound)
+        n = self.datasets.size(stage) if prefix is None else prefix
+        return self.theory.alpha(n, self.datasets.log_det(stage, n))

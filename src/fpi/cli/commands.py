@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -15,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 import fpi
-from fpi.errors import FpiError, InputError, SaveError
+from fpi.errors import EnvironmentMismatch, FpiError, InputError, SaveError
 
 if TYPE_CHECKING:
     from fpi.learning import Callback
@@ -47,13 +49,13 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    _complain("Warning", message)
+    _complain("Warning", re.sub(r"\x1b\[\d*m|WARN: ", "", str(message)))  # Gymnasium's own decoration
 
 
 def _complain(kind: str, message: BaseException | str) -> None:
     from fpi.cli.showing import in_options
 
-    typer.echo(f"{kind}: {in_options(str(message))}", err=True)
+    typer.echo(f"{kind}: {in_options(' '.join(str(message).split()))}", err=True)
 
 
 app = typer.Typer(
@@ -230,10 +232,10 @@ def train(
     typed = [name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
     env, agent = recipe.resume(out, typed) if resume else recipe.make(typed)
     before = agent.episodes
-    if not quiet:
-        so_far = f" after {before:,} episodes" if before else ""
-        size = f"{agent.actions} actions, {agent.horizon} steps, {agent.features.dim:,} features"
-        showing.say(f"Learning on {environment}{so_far}: {size} ({type(agent.features).__name__}).")
+    tell: Callable[[str], None] = (lambda _: None) if quiet else showing.say
+    so_far = f" after {before:,} episodes" if before else ""
+    size = f"{agent.actions} actions, {agent.horizon} steps, {agent.features.dim:,} features"
+    tell(f"Learning on {environment}{so_far}: {size} ({type(agent.features).__name__}).")
 
     tally = running.Tally()
     callbacks: list[Callback] = [tally]
@@ -247,8 +249,10 @@ def train(
             callbacks.append(running.Checkpoints(out, checkpoint_every))
         progress = not quiet and sys.stdout.isatty()
         try:
-            with running.interruptible(callbacks) as callback:
+            with running.interruptible(callbacks) as callback, running.compiling_announced(tell):
                 agent.learn(env, episodes, None if resume else seed, progress, callback)
+        except EnvironmentMismatch as error:
+            raise EnvironmentMismatch(f"{error} `fpi check {environment}` tells what fits.") from error
         except KeyboardInterrupt:
             pass  # the second one; what follows tells how far it came
         finally:
@@ -257,7 +261,7 @@ def train(
 
     done = agent.episodes - before
     go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume"])
-    if done and not quiet:
+    if tally.returns and not quiet:
         showing.show_table(f"{done:,} episodes", tally.rows(agent.data_stored, time.perf_counter() - began))
     if done < episodes:
         kept = (
@@ -265,9 +269,8 @@ def train(
         )
         typer.echo(f"Stopped by Ctrl-C after {done:,} of {episodes:,} episodes. {kept}", err=True)
         raise typer.Exit(STOPPED)
-    if not quiet:
-        model = shlex.quote(str(out))
-        showing.say(f"The model is in {out}. What next:\n  fpi evaluate {model}\n  fpi render {model}\n  {go_on}")
+    model = shlex.quote(str(out))
+    tell(f"The model is in {out}. What next:\n  fpi evaluate {model}\n  fpi render {model}\n  {go_on}")
 
 
 @app.command()
@@ -294,6 +297,7 @@ def evaluate(
         history = fpi.evaluate(agent, env, episodes, seed)
     returns, steps = history.returns, history.lengths
     rows = {
+        "environment": env.spec.id if env.spec else str(env),
         "trained for": f"{agent.episodes:,} episodes",
         "mean return": f"{returns.mean():.2f}",
         "95% interval": showing.mean_interval(returns, seed),
@@ -379,7 +383,7 @@ def render(
     env = making.remembered_environment(*choice, render_mode="rgb_array")
     with showing.waiting("playing and drawing"), making.extras_named(environment or str(model)):
         count = pictures.write_gif(out, pictures.frames(agent, env, episodes, seed), fps or pictures.usual_fps(env))
-    showing.say(f"{count:,} pictures are in {out}. Any web browser shows it.")
+    showing.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")
 
 
 def _at_least_1(name: str, number: int | None) -> None:

@@ -164,7 +164,7 @@ def _advice(name: str) -> str:
     known = {each.lower(): each for each in gym.registry}
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.7)
     if close:
-        return f"Did you mean {' or '.join(known[each] for each in close)}?"
+        return f"Did you mean {', '.join(known[each] for each in close)}?"
     return (
         "Gymnasium's own are listed at https://gymnasium.farama.org; for one from another package install that package "
         "and name its module too, as in package:Name-v0."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fpi.learning import Callback, Episode
+
+PATIENCE = 2.0  # seconds of silence
 
 
 class Tally:
@@ -49,6 +52,27 @@ class Checkpoints:
     def __call__(self, episode: Episode) -> None:
         if (episode.number + 1) % self.every == 0:
             episode.agent.save(self.path)
+
+
+@contextmanager
+def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
+    """Say why nothing happens while loops are compiled for the first time; a warm cache is never mentioned."""
+    from numba.core import event
+
+    began, said = time.perf_counter(), False
+
+    class Listener(event.Listener):
+        def on_start(self, _: Any) -> None:
+            nonlocal said
+            if not said and time.perf_counter() - began > PATIENCE:
+                said = True
+                say("Compiling for this computer, which takes up to a minute; later runs start at once.")
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 @contextmanager

@@ -1,0 +1,112 @@
+"""The constants of the paper's analysis, as they stand there ("paper") or as tight as the proofs allow ("tight").
+
+Names follow the paper. Both modes are valid; "tight" differs in three places:
+- rewards in [0, 1] are 1/2-subGaussian, so a return is sqrt(H)/2-subGaussian where the paper says sqrt(H);
+- the size of a dataset is bounded by the largest n with n <= (2d / eps^2) ln(1 + n / (ridge d)), the inequality from
+  which the paper derives its closed form;
+- where the log determinant of a dataset is known, it takes the place of its bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fpi.errors import InputError
+
+SMALLEST_EPSILON = 1e-6  # of the search in `epsilon_for`
+
+
+@dataclass(frozen=True)
+class Constants:
+    """D, alpha, Delta_l and what follows from them, for one problem."""
+
+    horizon: int
+    """H"""
+    dim: int
+    """d"""
+    ridge: float
+    """lambda"""
+    delta: float
+    misspecification: float
+    """kappa"""
+    theta_bound: float
+    """B, a bound on |theta^pi|; the paper has sqrt(d) H"""
+    mode: str = "tight"
+
+    def dataset_bound(self, epsilon: float) -> float:
+        """D, eq. (5): no stage stores more data (Lemma 1). For epsilon > 1 the proof needs 1, not 1/epsilon^2."""
+        inverse = max(1.0, epsilon**-2)
+        n = 2 * self.dim * inverse * math.log1p(4 * inverse**2 / self.ridge**2)
+        if self.mode == "paper":
+            return n
+        while True:  # downwards to the largest solution
+            smaller = 2 * self.dim * inverse * self.log_det_bound(n) / self.dim
+            if smaller >= n * (1 - 1e-12):
+                return n
+            n = smaller
+
+    def log_det_bound(self, n: float) -> float:
+        """log det Sigma_n - log det Sigma_0 <= d ln(1 + n / (lambda d)) for features of norm at most 1."""
+        return self.dim * math.log1p(n / (self.ridge * self.dim))
+
+    def alpha(self, n: float, log_det: float | None = None, level: int | None = None) -> float:
+        """|Q~_k - Q^pi| <= alpha |phi| + kappa (Lemma 4) for datasets of at most n data.
+
+        `log_det` is the log determinant of the dataset if it is known. `level` is that of FPI-Regret, whose union bound
+        is over levels too.
+        """
+        if log_det is None or self.mode == "paper":
+            log_det = self.log_det_bound(n)
+        union = self.horizon / self.delta if level is None else 2 * self.horizon * level**2 / self.delta
+        deviation = math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
+        noise = deviation * math.sqrt(log_det + 2 * math.log(union))
+        return noise + math.sqrt(n) * self.misspecification + math.sqrt(self.ridge) * self.theta_bound
+
+    def gap(self, epsilon: float) -> float:
+        """eps-bar = 2H (alpha eps + kappa): where all actions of the start are covered, no more is lost (Lemma 6)."""
+        return 2 * self.horizon * (self.alpha(self.dataset_bound(epsilon)) * epsilon + self.misspecification)
+
+    def episodes_bound(self, epsilon: float) -> float:
+        """H D: at most so many episodes lose more than `gap(epsilon)` (Theorem 1)."""
+        return self.horizon * self.dataset_bound(epsilon)
+
+    def epsilon_for(self, target: float) -> float:
+        """The largest epsilon <= 1 with gap(epsilon) <= target.
+
+        With misspecification the gap has a minimum above 0, and smaller targets cannot be met: an InputError says so.
+        """
+        if not (math.isfinite(target) and target > 0):
+            raise InputError(f"target is {target!r}; pass the loss per episode to aim at, a finite number above 0.")
+        steps = 400
+        grid = [SMALLEST_EPSILON ** (i / steps) for i in range(steps + 1)]  # from 1 downwards
+        best = min(grid, key=self.gap)
+        if self.gap(best) > target:
+            raise InputError(
+                f"no epsilon gives a gap of {target:g}: the smallest that the theory can promise here is "
+                f"{self.gap(best):.4g}, at epsilon = {best:.3g}. Aim at more, or use features that fit better."
+            )
+        first = next(i for i, epsilon in enumerate(grid) if self.gap(epsilon) <= target)
+        if first == 0:
+            return 1.0
+        above, below = grid[first - 1], grid[first]
+        for _ in range(60):  # gap(below) <= target < gap(above)
+            middle = math.sqrt(above * below)
+            above, below = (above, middle) if self.gap(middle) <= target else (middle, below)
+        return below
+
+    def levels(self) -> float:
+        """L-bar of FPI-Regret: floor(log2(sqrt(H) / kappa)) + 1, at least 2; infinite without misspecification.
+
+        The paper writes ln, but its regret lemma needs 2^-L-bar <= kappa / sqrt(H).
+        """
+        if self.misspecification == 0:
+            return math.inf
+        return max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.misspecification)) + 1)
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l = alpha_l 2^-l + kappa, the accuracy of level l; level 0 promises nothing."""
+        if level == 0:
+            return math.inf
+        n = self.dataset_bound(2.0**-level)
+        return self.alpha(n, level=level) * 2.0**-level + self.misspecification

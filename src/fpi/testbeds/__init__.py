@@ -1,0 +1,56 @@
+"""Exact testbeds: deterministic MDPs with linear Q^pi whose every value is known to the last digit.
+
+>>> from fpi import testbeds
+>>> testbed = testbeds.HubCorridor(B=2, m=3, K=4)
+>>> env = testbed.env(noise="bernoulli")  # or gymnasium.make("fpi/HubCorridor-v0", B=2, m=3, K=4)
+>>> start = testbed.held_out(1)[0]
+>>> testbed.gap(start, testbed.optimal_action)
+0.0
+"""
+
+from typing import Any
+
+from gymnasium.envs.registration import register, registry
+
+from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
+from fpi.testbeds.core import Features, Misspecified, Ordered, Policy, Rotated, State, Testbed, random_policy
+from fpi.testbeds.finite import DeepSea, Diamond, Trap
+from fpi.testbeds.shell import Shell
+from fpi.testbeds.suite import make, make_env, standard
+from fpi.testbeds.verification import Verification, verify
+
+__all__ = [
+    "DeepSea",
+    "Diamond",
+    "Features",
+    "HubCorridor",
+    "HubNet",
+    "LinBandit",
+    "Misspecified",
+    "Ordered",
+    "Policy",
+    "Rotated",
+    "Shell",
+    "State",
+    "Testbed",
+    "Trap",
+    "Verification",
+    "make",
+    "make_env",
+    "random_policy",
+    "standard",
+    "verify",
+]
+
+_ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "fpi/Diamond-v0": {"family": "Diamond"},
+    "fpi/LinBandit-v0": {"family": "LinBandit"},
+    "fpi/HubNet-v0": {"family": "HubNet"},
+    "fpi/HubCorridor-v0": {"family": "HubCorridor"},
+    "fpi/DeepSea-v0": {"family": "DeepSea"},
+    "fpi/DeepSeaCost-v0": {"family": "DeepSea", "cost": 0.01},
+    "fpi/Trap-v0": {"family": "Trap"},
+}
+for _id, _arguments in _ENVIRONMENTS.items():
+    if _id not in registry:
+        register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments)

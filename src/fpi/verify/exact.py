@@ -1,0 +1,78 @@
+"""Exact values of a policy under test, remembered for as long as it stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fpi.algorithms.pac import PAC
+from fpi.testbeds.core import FloatArray, Policy, State, Testbed, random_policy
+
+
+def played_policy(testbed: Testbed, agent: PAC) -> Policy:
+    """pi_t of the coming episode t, on the data of all earlier ones.
+
+    At a covered state it is the frozen greedy action; at an uncovered one the exploring action, which a hash of the
+    seed, t and the stage chooses among the uncovered ones. So it is one deterministic policy on all states, also on
+    those that episode t does not visit.
+    """
+    decide = agent.decider(agent.trail)
+    return lambda state: decide(testbed.observation(state), state[0]) >> 1
+
+
+def predicted_policy(testbed: Testbed, agent: PAC) -> Policy:
+    """What `predict` answers: the same where covered, elsewhere the best estimate.
+
+    Lemmas 2 to 6 hold for it too. Their proofs need that stored suffixes are followed, and those lie in covered states.
+    """
+    return testbed.policy(agent.predict)
+
+
+class Values:
+    """V^pi and Q^pi of one policy."""
+
+    def __init__(self, testbed: Testbed, policy: Policy) -> None:
+        self._testbed = testbed
+        self._policy = policy
+        self._known: dict[State, float] = {}
+
+    def of(self, state: State | None) -> float:
+        if state is None:
+            return 0.0
+        if state not in self._known:
+            self._known[state] = self.of_action(state, self._policy(state))
+        return self._known[state]
+
+    def of_action(self, state: State, action: int) -> float:
+        return self._testbed.mean(state, action) + self.of(self._testbed.next(state, action))
+
+    def of_actions(self, state: State) -> FloatArray:
+        return np.array([self.of_action(state, action) for action in range(self._testbed.actions)])
+
+
+def lowest_value(testbed: Testbed) -> Callable[[State], float]:
+    """What the worst policy gets from a state."""
+    known: dict[State, float] = {}
+
+    def lowest(state: State | None) -> float:
+        if state is None:
+            return 0.0
+        if state in known:
+            return known[state]
+        choices = testbed.choices(state)
+        value = min(testbed.mean(state, action) + lowest(testbed.next(state, action)) for action in choices)
+        if testbed.recurs(state):
+            known[state] = value
+        return value
+
+    return lowest
+
+
+def pool(testbed: Testbed, walks: int, seed: int = 0) -> list[list[State]]:
+    """States of every stage that random walks from held-out starts come through, without repetition."""
+    stages: list[dict[State, None]] = [{} for _ in range(testbed.horizon)]
+    for number, start in enumerate(testbed.held_out(walks, seed)):
+        for state, _ in testbed.path(start, random_policy(testbed.actions, number)):
+            stages[state[0]][state] = None
+    return [list(states) for states in stages]

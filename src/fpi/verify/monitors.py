@@ -1,0 +1,174 @@
+"""Monitors: they watch a run on an exact testbed and check one claim of the paper each.
+
+A monitor is told of every episode when it is over (`see`), and from time to time to check what is costly (`check`). It
+knows exact values, of which the agent knows nothing, and looks at the agent as anyone can from outside.
+After episode t the datasets are D_{t+1}, and the policy under test is pi_{t+1}; see `exact.played_policy`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fpi.algorithms.pac import PAC
+from fpi.learning import Episode
+from fpi.testbeds.core import FloatArray, State, Testbed
+from fpi.verify.exact import lowest_value, played_policy
+from fpi.verify.tally import Tally
+
+
+class Monitor:
+    """Watches one agent on one testbed; `tallies` has a row for every claim it checks."""
+
+    def __init__(self, testbed: Testbed, agent: PAC, *claims: str) -> None:
+        self.testbed = testbed
+        self.agent = agent
+        self.tallies = [Tally(claim) for claim in claims]
+
+    def see(self, episode: Episode) -> None:
+        """An episode is over."""
+
+    def check(self) -> None:
+        """Check what is not checked after every episode."""
+
+    def sizes(self) -> list[int]:
+        return [self.agent.datasets.size(stage) for stage in range(self.agent.horizon)]
+
+
+class DatasetSize(Monitor):
+    """Lemma 1: |D_h| <= D at every stage after every episode. Counts once there were more than D episodes."""
+
+    def __init__(self, testbed: Testbed, agent: PAC) -> None:
+        super().__init__(testbed, agent, "Lemma 1")
+        self._rows: list[list[int]] = []
+        self._before = 0
+
+    def see(self, episode: Episode) -> None:
+        self._rows.append(self.sizes())
+
+    def check(self) -> None:
+        n = len(self._rows)
+        episodes = np.arange(self._before + 1, self._before + n + 1)
+        self.tallies[0].add(np.array(self._rows).reshape(n, -1), self.agent.dataset_bound, episodes[:, None])
+        self._before += n
+        self._rows.clear()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A stored pair, and what was played after it."""
+
+    stage: int
+    state: State
+    action: int
+    suffix: tuple[tuple[State, int], ...]
+    value: float
+    """Q^{pi_t}(s, a): the means of the rewards from there on."""
+
+
+class _Data(Monitor):
+    """Keeps, for every stage, the pairs that the agent has stored."""
+
+    def __init__(self, testbed: Testbed, agent: PAC, *claims: str) -> None:
+        super().__init__(testbed, agent, *claims)
+        self.stored: list[list[Stored]] = [[] for _ in range(agent.horizon)]
+
+    def see(self, episode: Episode) -> None:
+        for stage, size in enumerate(self.sizes()):
+            if size > len(self.stored[stage]):
+                self.stored[stage].append(self._stored(episode, stage))
+
+    def _stored(self, episode: Episode, stage: int) -> Stored:
+        (state, action), *suffix = zip(
+            (self.testbed.state(seen) for seen in episode.observations[stage:]),
+            episode.actions[stage:].tolist(),
+            strict=True,
+        )
+        value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
+        return Stored(stage, state, action, tuple(suffix), value)
+
+
+class OnPolicy(_Data):
+    """Lemma 2: from every stored pair, today's policy goes on as was played then. Counts if anything came after it."""
+
+    def __init__(self, testbed: Testbed, agent: PAC) -> None:
+        super().__init__(testbed, agent, "Lemma 2")
+
+    def check(self) -> None:
+        policy = played_policy(self.testbed, self.agent)
+        decided: dict[State, int] = {}
+        changed, can_change = [], []
+        for stage in self.stored:
+            for datum in stage:
+                for state, _ in datum.suffix:
+                    if state not in decided:
+                        decided[state] = policy(state)
+                changed.append(any(decided[state] != action for state, action in datum.suffix))
+                can_change.append(len(datum.suffix) > 0)
+        self.tallies[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+
+
+class Concentration(_Data):
+    """Lemma 3: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i).
+
+    Trivially it is at most the sum of the largest possible xi_i^2; a check counts where the bound is below that.
+    """
+
+    def __init__(self, testbed: Testbed, agent: PAC) -> None:
+        super().__init__(testbed, agent, "Lemma 3")
+        dim, stages = testbed.dim, agent.horizon
+        self._inverses = [np.eye(dim) / agent.settings.ridge for _ in range(stages)]
+        self._sums = [np.zeros(dim) for _ in range(stages)]
+        self._log_dets = np.zeros(stages)
+        self._trivial = np.zeros(stages)
+        self._done = [0] * stages
+
+    def check(self) -> None:
+        noise = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0)  # alpha^2 is then the bound
+        for stage, stored in enumerate(self.stored):
+            data = self.agent.dataset(stage)
+            for k in range(self._done[stage], len(stored)):
+                self._append(stage, data.features[k], float(data.targets[k]) - stored[k].value, stored[k])
+                actual = self._sums[stage] @ self._inverses[stage] @ self._sums[stage]
+                self.tallies[0].add(actual, noise.alpha(k + 1, self._log_dets[stage]) ** 2, self._trivial[stage])
+            self._done[stage] = len(stored)
+
+    def _append(self, stage: int, phi: FloatArray, xi: float, datum: Stored) -> None:
+        inverse = self._inverses[stage]
+        image = inverse @ phi
+        growth = 1 + phi @ image
+        inverse -= np.outer(image, image) / growth
+        self._log_dets[stage] += math.log(growth)
+        self._sums[stage] += xi * phi
+        longest = 1 + len(datum.suffix)
+        self._trivial[stage] += max(datum.value, longest - datum.value) ** 2
+
+
+class BadEpisodes(Monitor):
+    """Theorem 1: at most H D episodes lose more than eps-bar = 2H (alpha eps + kappa).
+
+    Counts once more than H D episodes could have lost so much, had they been played by the worst policy.
+    """
+
+    def __init__(self, testbed: Testbed, agent: PAC) -> None:
+        super().__init__(testbed, agent, "Theorem 1")
+        self._lowest = lowest_value(testbed)
+        self._bad = 0
+        self._could_be_bad = 0
+        self._rows: list[tuple[int, int]] = []
+        self._gap = agent.theory.gap(agent.settings.epsilon)
+
+    def see(self, episode: Episode) -> None:
+        start = self.testbed.state(episode.observations[0])
+        gap = self.testbed.regret(start, episode.actions.tolist())
+        self._bad += gap > self._gap
+        self._could_be_bad += self.testbed.optimal_value(start) - self._lowest(start) > self._gap
+        self._rows.append((self._bad, self._could_be_bad))
+
+    def check(self) -> None:
+        rows = np.array(self._rows).reshape(-1, 2)
+        bound = self.agent.theory.episodes_bound(self.agent.settings.epsilon)
+        self.tallies[0].add(rows[:, 0], bound, rows[:, 1])
+        self._rows.clear()

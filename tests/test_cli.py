@@ -1,0 +1,690 @@
+"""The command line as people meet it: what they type, what they read, and what is on disk afterwards."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+import typer
+from environments import BoxActions, RandomFromStep2, Walk
+from typer.testing import CliRunner
+
+import fpi
+from fpi.algorithms import Agent
+from fpi.cli import app, making, pictures, showing
+
+FPI = Path(sys.executable).parent / "fpi"
+SMALL = ("--tiles", "2", "--tilings", "2", "--horizon", "50")
+COMMANDS = ("train", "evaluate", "check", "render")
+
+
+class TurnsCostly(Walk):
+    """Rewards leave [0, 1] after a few episodes."""
+
+    resets = 0
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Box(-9, 9, (2,), np.float64)
+
+    def start(self):
+        self.resets += 1
+        return super().start()
+
+    def reward(self):
+        return 0.5 if self.resets < 12 else 2.0
+
+
+for number, kind in enumerate((Walk, BoxActions, RandomFromStep2, TurnsCostly)):
+    gym.register(f"fpi-tests/{kind.__name__}-v0", kind, max_episode_steps=None if number == 0 else 10)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Commands run in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fpi_(*words, code=0):
+    """Run a command here; returns what it printed."""
+    runner = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
+    result = runner.invoke(app, [str(word) for word in words], prog_name="fpi")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def run(*words, **environment):
+    """Run a command in a process of its own."""
+    command = [str(word) for word in (FPI, *words)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+
+
+def train(*words, model="model.fpi", episodes=10, code=0):
+    return fpi_("train", "CartPole-v1", *SMALL, "--episodes", episodes, "--out", model, *words, code=code)
+
+
+def logged(path):
+    return [json.loads(line)["episode"] for line in Path(path).read_text().splitlines()]
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_explains_every_option_within_80_columns(command):
+    text = fpi_(command, "--help")
+    assert max(map(len, text.splitlines())) <= 80
+    assert f"Example: fpi {command} " in text
+    prose = squeezed(text.replace("│", ""))
+    for parameter in typer.main.get_command(app).commands[command].params:
+        if parameter.name != "help":
+            shown = parameter.opts[0] if parameter.opts[0].startswith("--") else parameter.metavar
+            assert re.search(rf"│ \*?\s*{re.escape(shown)}\b", text), shown
+            assert squeezed(parameter.help) in prose
+
+
+def test_help_of_fpi_names_the_commands_and_what_to_type_first():
+    text = fpi_("--help")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "fpi train CartPole-v1 --episodes 2000 --out cartpole.fpi" in text
+    for command in COMMANDS:
+        assert re.search(rf"│ {command} +[A-Z]", text)
+    assert (
+        CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, [], prog_name="fpi").output.strip()
+        == text.strip()
+    )
+
+
+def test_version():
+    assert fpi_("--version") == f"fpi {fpi.__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    script = """
+import sys
+from fpi.cli import main
+try:
+    main()
+except SystemExit:
+    print(sorted({"gymnasium", "imageio", "matplotlib", "numba", "numpy", "scipy"} & set(sys.modules)))
+"""
+    asked = subprocess.run([sys.executable, "-c", script, "train", "--help"], capture_output=True, text=True)
+    assert asked.stdout.splitlines()[-1] == "[]", asked
+
+
+# From training to a picture
+
+
+def test_train_evaluate_render_resume_in_separate_processes(folder):
+    options = ("CartPole-v1", *SMALL, "--explore", "widest", "--episodes", "10", "--seed", "4")
+    first = run("train", *options, "--out", "parts.fpi", "--log", "parts.jsonl")
+    assert first.returncode == 0, first
+    assert "mean return, first 10%" in first.stdout
+    assert "fpi evaluate parts.fpi" in first.stdout
+    assert "episodes/s" not in first.stdout  # no bar where there is no terminal
+    evaluated = run("evaluate", "parts.fpi", "--episodes", "5")
+    assert "CartPole-v1" in evaluated.stdout
+    assert "10 episodes" in evaluated.stdout
+    drawn = run("render", "parts.fpi", "--out", "parts.gif", DISPLAY="", WAYLAND_DISPLAY="")
+    assert drawn.returncode == 0, drawn
+    assert len(imageio.imread("parts.gif")) > 2
+    resumed = run("train", *options, "--out", "parts.fpi", "--log", "parts.jsonl", "--resume")
+    assert "after 10 episodes" in resumed.stdout
+    fpi_("train", *options[:-4], "--episodes", 20, "--seed", 4, "--out", "whole.fpi")
+    assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+    assert logged("parts.jsonl") == list(range(20))
+    assert all(each.stderr == "" for each in (first, evaluated, drawn, resumed))
+
+
+def test_train_is_what_the_library_does():
+    train("--epsilon", "0.5", "--ridge", "0.01", "--freeze", "3", "--explore", "greedy", "--seed", "2", episodes=40)
+    env = gym.make("CartPole-v1")
+    features = fpi.TileCoding.for_env(env, tiles=2, tilings=2)
+    agent = fpi.PAC(features, actions=2, horizon=50, epsilon=0.5, ridge=0.01, freeze=3, explore="greedy")
+    history = agent.learn(env, episodes=40, seed=2)
+    trained = fpi.load("model.fpi")
+    assert trained.settings == agent.settings
+    assert trained.trail == agent.trail
+    for stage in range(50):
+        assert np.array_equal(trained.dataset(stage).features, agent.dataset(stage).features)
+        assert np.array_equal(trained.dataset(stage).targets, agent.dataset(stage).targets)
+    text = train(
+        "--epsilon",
+        "0.5",
+        "--ridge",
+        "0.01",
+        "--freeze",
+        "3",
+        "--explore",
+        "greedy",
+        "--seed",
+        "2",
+        "--force",
+        episodes=40,
+    )
+    assert f"mean return, first 10% {history.returns[:4].mean():.2f} " in squeezed(text)
+    assert f"mean return, last 10% {history.returns[-4:].mean():.2f} " in squeezed(text)
+    assert f"data stored {agent.data_stored} " in squeezed(text)
+
+
+def test_the_table_tells_the_share_of_frozen_decisions():
+    shares = []
+    text = train("--log", "m.jsonl", episodes=60)
+    for line in map(json.loads, Path("m.jsonl").read_text().splitlines()):
+        shares += [line["frozen"]] * line["length"]
+    assert f"decisions frozen {np.mean(shares):.1%} " in squeezed(text)
+    assert np.mean(shares) > 0
+
+
+def test_features_are_chosen_by_the_observations():
+    fpi_("train", "FrozenLake-v1", "--env-arg", "is_slippery=false", "--episodes", 3, "--out", "lake.fpi")
+    assert repr(fpi.load("lake.fpi").features) == "OneHot(states=16, actions=4)"
+    train(model="cart.fpi")
+    assert isinstance(fpi.load("cart.fpi").features, fpi.TileCoding)
+    fpi_("train", "CartPole-v1", "--features", "fourier", "--order", 1, "--episodes", 3, "--out", "waves.fpi")
+    assert fpi.load("waves.fpi").features.dim == 2 * 2**4
+    assert fpi.load("waves.fpi").horizon == 500  # the environment's time limit
+
+
+def test_a_model_remembers_its_environment():
+    options = ("--env-arg", "g=5", "--action-grid", "3", "--reward-range", "-20", "0", "--horizon", "10")
+    fpi_("train", "Pendulum-v1", *options, "--episodes", "5", "--out", "p.fpi")
+    env = fpi.ActionGrid(gym.make("Pendulum-v1", g=5), 3)
+    agent = fpi.load("p.fpi")
+    expected = fpi.evaluate(agent, env, episodes=7, seed=3).returns
+    text = squeezed(fpi_("evaluate", "p.fpi", "--episodes", 7, "--seed", 3))
+    assert f"mean return {expected.mean():.2f} " in text
+    assert f"smallest, largest {expected.min():.2f}, {expected.max():.2f} " in text
+    other = fpi.evaluate(agent, fpi.ActionGrid(gym.make("Pendulum-v1", g=2), 3), episodes=7, seed=3).returns
+    assert f"mean return {other.mean():.2f} " in squeezed(
+        fpi_("evaluate", "p.fpi", "--episodes", 7, "--seed", 3, "--env-arg", "g=2")
+    )
+    assert abs(other.mean() - expected.mean()) > 0.01
+    fpi_(
+        "train", "Pendulum-v1", "--episodes", "5", "--out", "p.fpi", "--resume"
+    )  # grid and arguments come from the model
+    assert fpi.load("p.fpi").episodes == 10
+
+
+def test_a_model_from_python_is_evaluated_too():
+    env = fpi.ActionGrid(gym.make("Pendulum-v1"), 3)
+    features = fpi.TileCoding.for_env(env, tiles=2, tilings=1)
+    agent = fpi.PAC(features, actions=3, horizon=5, epsilon=1, ridge=1, reward_range=(-17, 0))
+    agent.learn(env, episodes=3, seed=0)
+    agent.save("python.fpi")
+    assert "--action-grid 5" in fpi_("evaluate", "python.fpi", code=2)
+    assert "Pendulum-v1" in fpi_("evaluate", "python.fpi", "--action-grid", 3, "--episodes", 2)
+    fpi_("train", "Pendulum-v1", "--action-grid", 3, "--out", "python.fpi", "--resume", "--episodes", 2)
+    assert fpi.load("python.fpi").episodes == 5
+    assert "made with --tiles None, not 4" in fpi_(
+        "train", "Pendulum-v1", "--action-grid", 3, "--out", "python.fpi", "--resume", "--tiles", 4, code=2
+    )
+
+
+def test_quiet_says_nothing():
+    assert train("--quiet") == ""
+    assert fpi.load("model.fpi").episodes == 10
+
+
+def test_a_terminal_shows_a_bar_unless_asked_not_to(folder):
+    def on_a_terminal(*words):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([FPI, *words], stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm"})
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        assert process.wait() == 0
+        return shown.decode()
+
+    words = ("train", "CartPole-v1", *SMALL, "--episodes", "5", "--out", "a.fpi")
+    assert "episodes/s" in on_a_terminal(*words)
+    assert on_a_terminal(*words, "--force", "--quiet") == ""
+
+
+def test_checkpoints(monkeypatch):
+    saved = []
+    monkeypatch.setattr(Agent, "save", lambda agent, path: saved.append((agent.episodes, str(path))))
+    train("--checkpoint-every", 3)
+    assert saved == [(3, "model.fpi"), (6, "model.fpi"), (9, "model.fpi"), (10, "model.fpi")]
+
+
+def test_logs(folder):
+    train("--log", "m.jsonl", "--tensorboard", "board")
+    assert logged("m.jsonl") == list(range(10))
+    assert list(Path("board").glob("events.out.tfevents.*"))
+
+
+def test_force_starts_anew():
+    train("--log", "m.jsonl", episodes=8)
+    train("--log", "m.jsonl", "--force", episodes=5)
+    assert fpi.load("model.fpi").episodes == 5
+    assert logged("m.jsonl") == list(range(5))
+
+
+# Stopping
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+
+
+def test_ctrl_c_keeps_what_was_learned(folder):
+    log = folder / "m.jsonl"
+    command = [FPI, "train", "CartPole-v1", *SMALL, "--episodes", "1000000", "--out", "model.fpi", "--log", log]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: log.exists() and log.read_text().count("\n") >= 20, process)
+    process.send_signal(signal.SIGINT)
+    printed, complaint = process.communicate()
+    agent = fpi.load("model.fpi")
+    assert process.returncode == 130
+    assert (
+        f"Stopped by Ctrl-C after {agent.episodes:,} of 1,000,000 episodes. What was learned is in model.fpi"
+        in complaint
+    )
+    assert "fpi train CartPole-v1 --out model.fpi --resume" in complaint
+    assert "mean return, last 10%" in printed
+    assert logged(log) == list(range(agent.episodes))  # model and log agree
+    fpi_("train", "CartPole-v1", "--out", "model.fpi", "--log", log, "--resume", "--episodes", 5)
+    train(model="whole.fpi", episodes=agent.episodes + 5)
+    assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+    assert logged(log) == list(range(agent.episodes + 5))
+
+
+STICKY = """
+import pathlib, time
+import gymnasium as gym
+from environments import Walk
+
+class Sticky(Walk):
+    resets = 0
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Box(-9, 9, (2,), "float64")
+
+    def start(self):
+        self.resets += 1
+        return super().start()
+
+    def terminated(self):
+        if self.resets == 12:
+            pathlib.Path("stuck").touch()
+            time.sleep(600)
+        return self.steps == 5
+
+gym.register("Sticky-v0", Sticky, max_episode_steps=5)
+"""
+
+
+def test_a_second_ctrl_c_stops_an_episode_that_does_not_end(folder):
+    (folder / "sticky.py").write_text(STICKY)
+    path = os.pathsep.join([str(folder), str(Path(__file__).parent)])
+    command = [FPI, "train", "sticky:Sticky-v0", "--tiles", "2", "--log", "m.jsonl"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    wait_for((folder / "stuck").exists, process)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "\n"
+    assert process.stderr.readline() == "Stopping after this episode; Ctrl-C again stops at once.\n"
+    process.send_signal(signal.SIGINT)
+    complaint = process.communicate()[1]
+    assert process.returncode == 130
+    episodes = fpi.load("model.fpi").episodes
+    assert episodes > 1
+    assert f"after {episodes} of 2,000 episodes" in complaint
+    assert logged("m.jsonl") == list(range(episodes))
+    # The model cannot make anybody run the module it names; its owner can.
+    assert "type this name after the model file" in fpi_("evaluate", "model.fpi", code=2)
+
+
+def test_ctrl_c_before_the_first_episode_ends_leaves_nothing(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(making, "make_environment", interrupted)
+    assert train(code=130) == "Stopped.\n"
+    monkeypatch.undo()
+    monkeypatch.setattr(Agent, "learn", interrupted)
+    text = fpi_("train", "CartPole-v1", "--out", "model.fpi", code=130)
+    assert "after 0 of 2,000 episodes. Nothing was learned, so nothing is saved." in text
+    assert not Path("model.fpi").exists()
+
+
+def test_an_error_in_the_middle_keeps_what_was_learned():
+    text = fpi_("train", "fpi-tests/TurnsCostly-v0", "--tiles", 2, "--log", "m.jsonl", code=2)
+    episodes = fpi.load("model.fpi").episodes
+    assert episodes > 1
+    assert logged("m.jsonl") == list(range(episodes))
+    assert f"in episode {episodes + 1}: the reward" in text
+    assert "`fpi check fpi-tests/TurnsCostly-v0` tells what fits" in text
+
+
+# Evaluating
+
+
+def test_evaluate_prints_what_the_library_finds():
+    train(episodes=100)
+    found = fpi.evaluate(fpi.load("model.fpi"), gym.make("CartPole-v1"), episodes=30, seed=5)
+    text = squeezed(fpi_("evaluate", "model.fpi", "--episodes", 30, "--seed", 5))
+    assert f"mean return {found.returns.mean():.2f} " in text
+    steps = found.lengths
+    assert f"steps {steps.mean():.1f} on average, {steps.min()} to {steps.max()}" in text
+    low, high = map(float, re.search(r"95% interval (\S+) to (\S+)", text).groups())
+    assert found.returns.min() <= low < found.returns.mean() < high <= found.returns.max()
+    assert "takes 2 episodes or more" in fpi_("evaluate", "model.fpi", "--episodes", 1)
+
+
+def test_the_interval_is_that_of_the_mean():
+    returns = np.random.default_rng(0).exponential(10.0, 2000)
+    low, high = map(float, showing.mean_interval(returns, seed=1).split(" to "))
+    half = 1.96 * returns.std() / np.sqrt(len(returns))
+    assert low == pytest.approx(returns.mean() - half, abs=0.1 * half)
+    assert high == pytest.approx(returns.mean() + half, abs=0.1 * half)
+    assert showing.mean_interval(np.full(5, 3.0), seed=1) == "3.00 to 3.00"
+
+
+# Checking
+
+
+def test_check_passes_what_fits():
+    text = fpi_("check", "CartPole-v1")
+    assert "Fit for FPI." in text
+    for row in ("deterministic yes", "rewards seen 1 to 1", "start states random", "time limit 500 steps"):
+        assert row in squeezed(text)
+    assert "feature norm at most 1 (TileCoding)" in squeezed(text)
+
+
+def test_check_refuses_random_transitions():
+    text = fpi_("check", "fpi-tests/RandomFromStep2-v0", code=1)
+    assert "deterministic no" in squeezed(text)
+    assert "Not fit for FPI because its transitions are random" in text
+    assert "at step 2" in text
+    fpi_("check", "FrozenLake-v1", code=1)
+    fpi_("check", "FrozenLake-v1", "--env-arg", "is_slippery=false", code=0)
+
+
+def test_check_tells_which_options_to_type():
+    text = fpi_("check", "Pendulum-v1")
+    assert "Fit for FPI with changes" in text
+    assert "Give --action-grid 5." in text
+    assert "pass --reward-range -17 0" in text
+    assert "feature norm unknown before the changes below" in squeezed(text)
+    assert "--action-grid" not in fpi_("check", "Pendulum-v1", "--action-grid", 5)
+    short = squeezed(fpi_("check", "Pendulum-v1", "--horizon", 20, "--episodes", 2))
+    assert "2 of 20 to 20 steps" in short
+
+
+def test_check_tells_why_tiles_do_not_fit():
+    assert "no tiles: that makes 3,051,757,812,500 features" in squeezed(
+        fpi_("check", "HalfCheetah-v5", "--action-grid", 2, "--horizon", 5, "--episodes", 1)
+    )
+
+
+# Drawing
+
+
+@pytest.fixture
+def cart():
+    train(model="cart.fpi", episodes=30)
+    return fpi.load("cart.fpi")
+
+
+def test_the_gif_shows_the_policy(cart):
+    text = fpi_("render", "cart.fpi", "--out", "cart.gif", "--seed", 5, "--episodes", 2)
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    count, shown = 0, []
+    for start in np.random.SeedSequence(5).generate_state(2):  # the start states of fpi.evaluate
+        observation, ended, policy = env.reset(seed=int(start))[0], False, cart.policy()
+        while True:
+            count += 1
+            if not shown or not np.array_equal(shown[-1], env.render()):  # a GIF shows equal pictures as one
+                shown.append(env.render())
+            if ended:
+                break
+            observation, _, ended, _, _ = env.step(policy(observation))
+    assert f"{count} pictures of 2 episodes" in text
+    assert np.array_equal(imageio.imread("cart.gif"), shown)
+    assert milliseconds("cart.gif") == 20 * count  # the 50 steps a second of CartPole
+    fpi_("render", "cart.fpi", "--out", "cart.gif", "--seed", 5, "--episodes", 2, "--fps", 10)
+    assert milliseconds("cart.gif") == 100 * count
+
+
+def milliseconds(path):
+    return sum(imageio.immeta(path, index=i)["duration"] for i in range(len(imageio.imread(path))))
+
+
+def test_a_gif_is_replaced_whole_or_not_at_all(cart, monkeypatch, folder):
+    Path("cart.gif").write_bytes(b"the old one")
+    whole = pictures.frames
+
+    def broken(*arguments):
+        yield next(whole(*arguments))
+        raise fpi.errors.EnvironmentMismatch("the lamp broke.")
+
+    monkeypatch.setattr(pictures, "frames", broken)
+    assert "the lamp broke" in fpi_("render", "cart.fpi", "--out", "cart.gif", code=2)
+    assert Path("cart.gif").read_bytes() == b"the old one"
+    assert sorted(each.name for each in folder.iterdir()) == ["cart.fpi", "cart.gif"]
+
+
+@pytest.fixture
+def no_screen(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_screen_mujoco_is_told_before_it_is_imported(cart, no_screen, monkeypatch):
+    told = []
+    make = making.make_environment
+    monkeypatch.setattr(making, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
+    fpi_("render", "cart.fpi")
+    assert {each["MUJOCO_GL"] for each in told} == {"egl"}
+    assert Path("policy.gif").exists()
+
+
+def test_with_a_screen_nothing_is_chosen(no_screen, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":0")
+    pictures.choose_offscreen()
+    assert "MUJOCO_GL" not in os.environ
+
+
+def test_a_chosen_way_to_draw_is_kept(no_screen, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+    pictures.choose_offscreen()
+    assert (os.environ["MUJOCO_GL"], os.environ["SDL_VIDEODRIVER"]) == ("osmesa", "x11")
+
+
+# Errors
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A few model files, good and bad."""
+    folder = tmp_path_factory.mktemp("models")
+    env = gym.make("CartPole-v1")
+    agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=20, epsilon=1.0, ridge=1)
+    agent.save(folder / "nowhere.fpi")
+    agent.learn(env, episodes=2, seed=0)
+    agent.notes["train"] = {"environment": 5}
+    agent.save(folder / "odd.fpi")
+    agent.notes["train"] = {"environment": "this:Apple-v0"}
+    agent.save(folder / "module.fpi")
+    agent.notes.clear()
+    agent.save(folder / "good.fpi")
+    data = (folder / "good.fpi").read_bytes()
+    (folder / "cut.fpi").write_bytes(data[: len(data) // 2])
+    (folder / "flipped.fpi").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    (folder / "text.fpi").write_text("This is not a model.")
+    (folder / "log.jsonl").write_text('{"episode": 0, "seconds": 0.1}\n')
+    walk = gym.make("fpi-tests/BoxActions-v0")
+    grid = fpi.ActionGrid(walk, 3)
+    walker = fpi.PAC(
+        fpi.TileCoding([-1, -1], [1, 1], tiles=2, tilings=1, actions=3), actions=3, horizon=5, epsilon=1, ridge=1
+    )
+    walker.learn(grid, episodes=1, seed=0)
+    walker.save(folder / "walk.fpi")
+    return folder
+
+
+ERRORS = {
+    "unknown environment": ("train cartpole-v1", "no environment cartpole-v1. Did you mean CartPole-v1"),
+    "unknown version": ("check CartPole-v9", "Did you mean CartPole-v1"),
+    "nothing like it": ("check Qwertz-v0", "no environment Qwertz-v0. Gymnasium's own are listed at"),
+    "unknown module": ("train nonexistent:X-v0", "No module named 'nonexistent'"),
+    "another missing package": (
+        "train phys2d/CartPole-v1",
+        "phys2d/CartPole-v1 could not be made: No module named 'jax'",
+    ),
+    "continuous actions": ("train Pendulum-v1", "Pendulum-v1 has continuous actions", "for example --action-grid 5"),
+    "grid of numbered actions": ("train CartPole-v1 --action-grid 3", "needs no grid"),
+    "grid of one value": ("train Pendulum-v1 --action-grid 1", "at least 2 values"),
+    "no time limit": ("train fpi-tests/Walk-v0", "has no time limit", "give --horizon"),
+    "horizon": ("train CartPole-v1 --horizon 600", "Use --horizon 500 or less", "--env-arg max_episode_steps=600"),
+    "no horizon": ("train CartPole-v1 --horizon 0", "horizon is 0; pass a whole number"),
+    "rewards": (
+        "train Acrobot-v1 --tiles 2",
+        "not in --reward-range 0.0 1.0. Pass a wider one",
+        "`fpi check Acrobot-v1`",
+    ),
+    "reward range": ("train CartPole-v1 --reward-range 1 0", "--reward-range 1.0 0.0 is not a range", "smaller first"),
+    "epsilon": ("train CartPole-v1 --epsilon -1", "epsilon is -1.0; pass a finite number above 0"),
+    "ridge": ("train CartPole-v1 --ridge nan", "ridge is nan; pass a finite number above 0"),
+    "seed": ("train CartPole-v1 --seed -1", "seed is -1; pass a whole number"),
+    "explore": ("train CartPole-v1 --explore well", "explore is 'well'; choose one of first, widest, greedy, random"),
+    "freeze": ("train CartPole-v1 --freeze often", 'freeze is \'often\'; pass "exact", "never", or how many'),
+    "algorithm": ("train CartPole-v1 --algorithm dqn", "--algorithm dqn is unknown; choose pac"),
+    "features": (
+        "train CartPole-v1 --features pixels",
+        "--features pixels is unknown; choose one of tiles, fourier, onehot",
+    ),
+    "onehot": ("train CartPole-v1 --features onehot", "needs numbered states", "Use tiles"),
+    "tiles of numbers": ("train FrozenLake-v1 --features tiles", "State numbers need no tiles"),
+    "idle option": (
+        "train CartPole-v1 --features fourier --tilings 2",
+        "--tilings means nothing to --features fourier",
+    ),
+    "too many tiles": ("train CartPole-v1 --tiles 1000", "more than 10,000,000", "Use fewer tiles"),
+    "episodes": ("train CartPole-v1 --episodes 0", "--episodes 0 is too small"),
+    "checkpoint-every": ("train CartPole-v1 --checkpoint-every 0", "--checkpoint-every 0 is too small"),
+    "env-arg": ("train CartPole-v1 --env-arg gravity", "--env-arg gravity is not of the form KEY=VALUE"),
+    "unknown env-arg": ("train CartPole-v1 --env-arg gravy=1", "--env-arg gravy=1 could not be made", "'gravy'"),
+    "existing model": ("train CartPole-v1 --out good.fpi", "--out good.fpi is there already", "--resume", "--force"),
+    "existing log": ("train CartPole-v1 --out new.fpi --log log.jsonl", "--log log.jsonl is there already"),
+    "resume and force": ("train CartPole-v1 --out good.fpi --resume --force", "choose one of them"),
+    "nothing to resume": ("train CartPole-v1 --out none.fpi --resume", "Could not read none.fpi: No such file"),
+    "resume otherwise": ("train CartPole-v1 --out good.fpi --resume --epsilon 2", "made with --epsilon 1.0, not 2.0"),
+    "resume elsewhere": ("train CartPole-v0 --out good.fpi --resume", "this agent learned on CartPole-v1"),
+    "no folder": ("train CartPole-v1 --out none/model.fpi", "there is no folder", "Create it first"),
+    "a folder": ("train CartPole-v1 --out .", "choose the name of a file"),
+    "foreign log": ("train CartPole-v1 --out n.fpi --force --log text.fpi", "no log of episodes"),
+    "log without folder": ("train CartPole-v1 --out n.fpi --log none/m.jsonl", "Could not write the log none/m.jsonl"),
+    "no model": ("evaluate none.fpi", "Could not read none.fpi: No such file"),
+    "cut model": ("evaluate cut.fpi", "cut.fpi is", "cut short"),
+    "flipped model": ("render flipped.fpi", "flipped.fpi is damaged or cut short"),
+    "no model at all": ("evaluate text.fpi", "text.fpi is not a model file"),
+    "odd notes": ("evaluate odd.fpi", "odd.fpi holds notes that fpi never writes"),
+    "module in a model": ("evaluate module.fpi", "this:Apple-v0", "type this name after the model file"),
+    "model from nowhere": ("evaluate nowhere.fpi", "does not know its environment. Type its name after the model file"),
+    "evaluate nothing": ("evaluate good.fpi --episodes 0", "--episodes 0 is too small"),
+    "wrong environment": ("evaluate good.fpi Acrobot-v1", "the environment has 3 actions, the agent 2"),
+    "other observations": ("evaluate good.fpi FrozenLake-v1", "actions"),
+    "check nothing": ("check CartPole-v1 --episodes 0", "must be at least 1"),
+    "no gif": ("render good.fpi --out good.mp4", "--out good.mp4 does not end in .gif"),
+    "no folder for a gif": ("render good.fpi --out none/good.gif", "there is no folder"),
+    "fps": ("render good.fpi --fps 0", "--fps 0 is not a number from 1 to 100"),
+    "cannot be drawn": ("render walk.fpi fpi-tests/BoxActions-v0 --action-grid 3", "cannot be drawn", "rgb_array"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_are_one_line_and_change_nothing(case, models, monkeypatch):
+    monkeypatch.chdir(models)
+    before = {path.name: path.read_bytes() for path in models.iterdir()}
+    command, *parts = ERRORS[case]
+    text = fpi_(*command.split(), code=2)
+    (complaint,) = [line for line in text.splitlines() if not line.startswith(("Learning on ", "Warning: "))]
+    assert complaint.startswith("Error: ")
+    for part in parts:
+        assert part in complaint
+    assert {path.name: path.read_bytes() for path in models.iterdir()} == before
+    assert "this" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("words", "part"), [(("train",), "Missing argument 'ENV'"), (("tarin",), "No such command 'tarin'")]
+)
+def test_typing_errors(words, part):
+    assert part in fpi_(*words, code=2)
+
+
+def test_values_of_the_wrong_kind():
+    assert "Invalid value for '--epsilon'" in fpi_("train", "CartPole-v1", "--epsilon", "small", code=2)
+
+
+def test_a_folder_that_is_read_only(folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "in a folder you may write to" in train(code=2)
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "part"),
+    [
+        ("mujoco", ("train", "InvertedPendulum-v5", "--action-grid", "3"), 'pip install "fpi[mujoco]"'),
+        (
+            "tensorboard",
+            ("train", "CartPole-v1", "--tensorboard", "board", "--out", "m.fpi"),
+            'pip install "fpi[tensorboard]"',
+        ),
+    ],
+)
+def test_a_missing_extra_is_named(missing, words, part):
+    script = f"import sys; sys.modules[{missing!r}] = None; from fpi.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: ")
+    assert part in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_warnings_are_one_line():
+    text = fpi_("train", "fpi-tests/Walk-v0", "--horizon", 4, "--episodes", 2)
+    (warning,) = [line for line in text.splitlines() if line.startswith("Warning: ")]
+    assert "ranges measured in 1000 random steps" in warning
+    text = fpi_("train", "fpi-tests/RandomFromStep2-v0", "--horizon", 4, "--episodes", 4, "--out", "random.fpi")
+    assert "went another way at step 2" in text
+    assert "Warning: The environment CartPole-v0 is out of date" in fpi_("check", "CartPole-v0")
+
+
+def test_notes_are_saved_with_the_agent():
+    env = gym.make("CartPole-v1")
+    agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=20, epsilon=1, ridge=1)
+    assert agent.notes == {}
+    agent.notes["place"] = {"shelf": [1, 2.5, None, "left"]}
+    agent.save("noted.fpi")
+    assert fpi.load("noted.fpi").notes == agent.notes
