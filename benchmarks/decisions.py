@@ -89,7 +89,7 @@ def _dense(d: int, n: int) -> tuple[float, int]:
     epsilon = float(ridge.widths(phi)[n // 3, 0])  # covered after a third of the data
     assert ridge._bank is not None
     view, none = ridge._bank.view, np.empty((1, 0), np.int32)
-    out = np.empty(1, np.bool_), np.empty(1), np.empty(1)
+    out = np.empty(1), np.empty(1), np.empty(1)
 
     def act() -> Any:
         return _kernels.consult(view, 0, none, phi, epsilon * 1.001, *out)

@@ -158,7 +158,7 @@ class DenseScheme:
             return int(np.flatnonzero(newest > threshold)[0]), False
         for inverse, theta in inverses:  # oldest kept prefix first
             if (self.widths(phi, inverse) <= threshold).all():
-                return int(_kernels.best(self.values(phi, theta), np.ones(2, np.bool_))), True
+                return int(_kernels.best(self.values(phi, theta), np.full(2, -1.0))), True
         raise AssertionError
 
     def values(self, phi: Any, theta: Any) -> Any:

@@ -1,6 +1,7 @@
 """The command line as people meet it: what they type, what they read, and what is on disk afterwards."""
 
 import json
+import math
 import os
 import pty
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import imageio.v3 as imageio
+import numba
 import numpy as np
 import pytest
 import typer
@@ -20,7 +22,7 @@ from typer.testing import CliRunner
 
 import fpi
 from fpi.algorithms import Agent
-from fpi.cli import app, making, pictures, showing
+from fpi.cli import app, making, pictures, running, showing
 
 FPI = Path(sys.executable).parent / "fpi"
 SMALL = ("--tiles", "2", "--tilings", "2", "--horizon", "50")
@@ -259,6 +261,25 @@ def test_a_terminal_shows_a_bar_unless_asked_not_to(folder):
     words = ("train", "CartPole-v1", *SMALL, "--episodes", "5", "--out", "a.fpi")
     assert "episodes/s" in on_a_terminal(*words)
     assert on_a_terminal(*words, "--force", "--quiet") == ""
+
+
+def test_compiling_is_announced_once_if_it_takes_long(monkeypatch):
+    said = []
+
+    def compile_something():
+        numba.njit(lambda x: x + 1)(1)
+
+    monkeypatch.setattr(running, "PATIENCE", math.inf)
+    with running.compiling_announced(said.append):
+        compile_something()
+    assert said == []
+    monkeypatch.setattr(running, "PATIENCE", -1)
+    with running.compiling_announced(said.append):
+        compile_something()
+        compile_something()
+    compile_something()
+    (text,) = said
+    assert text.startswith("Compiling for this computer")
 
 
 def test_checkpoints(monkeypatch):
@@ -583,7 +604,12 @@ ERRORS = {
         "train CartPole-v1 --features pixels",
         "--features pixels is unknown; choose one of tiles, fourier, onehot",
     ),
-    "onehot": ("train CartPole-v1 --features onehot", "needs numbered states", "Use tiles"),
+    "onehot": (
+        "train CartPole-v1 --features onehot",
+        "needs numbered states",
+        "Box([-4.8 -inf -0.41887903 -inf]",
+        "Use tiles",
+    ),
     "tiles of numbers": ("train FrozenLake-v1 --features tiles", "State numbers need no tiles"),
     "idle option": (
         "train CartPole-v1 --features fourier --tilings 2",

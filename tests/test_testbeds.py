@@ -334,7 +334,7 @@ def planted(name):
         ("phi", "from its linear fit"),
         ("long_phi", "norms up to 1.10"),
         ("mean", "from its closed form"),
-        ("large_mean", "means from"),
+        ("large_mean", "means go from"),
         ("theta", "from its closed form"),
     ],
 )
@@ -352,14 +352,14 @@ def test_verification_finds_a_bound_that_is_too_small_or_beyond_the_theory():
     small_bound = dataclasses.replace(seen, theta_bound=seen.theta / 2)
     assert ["above the bound" in problem for problem in small_bound.problems] == [True]
     large_bound = dataclasses.replace(seen, theta_bound=seen.theory_bound + 1)
-    assert ["above sqrt(d) H" in problem for problem in large_bound.problems] == [True]
+    assert ["is above sqrt(d) H" in problem for problem in large_bound.problems] == [True]
 
 
 def test_verification_finds_more_choices_than_features_allow():
     """One feature for all cells of a stage of the sea with cost: the structure fact is violated."""
     sea = testbeds.DeepSea(4, cost=0.4)
     seen = Broken(sea, phi=lambda state: sea.phi(state)[:, -2:], theta=lambda *_: np.zeros(2), dim=2).verify()
-    assert "more choice states in a stage than feature directions in the one before" in seen.problems
+    assert "a stage has more choice states than the one before has feature directions" in seen.problems
     assert sea.verify().problems == ()
 
 

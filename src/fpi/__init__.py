@@ -25,7 +25,7 @@ _HOMES = {
     "JsonlLog": "fpi.logs",
     "TensorBoardLog": "fpi.logs",
 }
-_MODULES = ("algorithms", "control", "errors", "features", "learning", "regression")
+_MODULES = ("algorithms", "control", "errors", "features", "learning", "regression", "testbeds")
 
 __all__ = [
     "PAC",

@@ -503,10 +503,20 @@ def trace_query(bank, cell, where, values, width2s, estimates):
 
 @jit
 def append(bank, regression, block, indices, values, target, action, episode):
-    """Add one datum. The caller has made room in every array."""
+    """Add one datum; False, and nothing done, if an array has no room for it."""
     cell = regression * bank.blocks + block
     position = bank.cells[cell, COUNT]
     start = bank.cells[cell, START]
+    columns = bank.cells[cell, LOCAL] + indices.size
+    anchor = columns * (columns + 3) // 2 if position > 0 and position % bank.every == 0 else 0
+    if (
+        bank.used[LOG] == bank.ints.shape[0]
+        or (position == bank.cells[cell, ROOM] and bank.used[MEMBERS] + max(4, 2 * position) > bank.members.size)
+        or bank.used[POOL] + columns + anchor > bank.pool.size
+        or bank.used[LOW] + columns > bank.low.size
+        or 2 * (bank.used[SLOTS] + indices.size) > bank.slots.shape[0]
+    ):
+        return False
     if position == bank.cells[cell, ROOM]:  # move the segment to the end, twice as long
         fresh = bank.used[MEMBERS]
         room = max(4, 2 * position)
@@ -570,6 +580,7 @@ def append(bank, regression, block, indices, values, target, action, episode):
     bank.sizes[regression] += 1
     bank.used[LOG] += 1
     bank.used[POOL] += t
+    return True
 
 
 @jit
@@ -700,32 +711,35 @@ FIRST, WIDEST, GREEDY, RANDOM = range(4)  # exploring rules
 TIE = 1e-9
 
 
-@jit_inline
-def best(scores, allowed):
-    """The lowest allowed index whose score ties with the largest."""
+@jit
+def best(scores, covered):
+    """The lowest index with covered < 0 whose score ties with the largest."""
     top = -np.inf
     for a in range(scores.size):
-        if allowed[a] and scores[a] > top:
+        if covered[a] < 0 and scores[a] > top:
             top = scores[a]
     bar = top - TIE * (1.0 + abs(top))
     for a in range(scores.size):
-        if allowed[a] and scores[a] >= bar:
+        if covered[a] < 0 and scores[a] >= bar:
             return a
     return -1
 
 
 @jit
-def explore(rule, uncovered, width2, value, seed, episode, stage):
-    """An uncovered action by one of the exploring rules."""
+def explore(rule, covered, width2, value, seed, episode, stage):
+    """An uncovered action (covered < 0) by one of the exploring rules."""
     if rule == WIDEST:
-        return best(np.sqrt(width2), uncovered)
+        return best(np.sqrt(width2), covered)
     if rule == GREEDY:
-        return best(value, uncovered)
+        return best(value, covered)
     skip = 0
     if rule == RANDOM:
-        skip = pick(seed, episode, stage, np.sum(uncovered))
-    for a in range(uncovered.size):
-        if uncovered[a]:
+        uncovered = 0
+        for a in range(covered.size):
+            uncovered += covered[a] < 0
+        skip = pick(seed, episode, stage, uncovered)
+    for a in range(covered.size):
+        if covered[a] < 0:
             if skip == 0:
                 return a
             skip -= 1
@@ -740,27 +754,22 @@ def cell_and_row(bank, regression, action):
 
 
 @jit
-def consult(bank, regression, indices, values, threshold, uncovered, width2, value):
-    """What all data say: fills the actions' coverage, squared widths and estimates.
+def consult(bank, regression, indices, values, threshold, covered, width2, value):
+    """What all data say: fills the actions' coverage (negative: uncovered), squared widths and estimates.
 
     Returns the first joint prefix that covers every action, or -1.
     """
-    covered = True
+    k = 0
     where = np.empty(indices.shape[1], np.int32)
-    for a in range(uncovered.size):
+    for a in range(covered.size):
         cell, row = cell_and_row(bank, regression, a)
         locate(bank, cell, indices[row], where)
         count = bank.cells[cell, COUNT]
         width2[a], value[a], base = state_at(bank, cell, count, where, values[row])
-        uncovered[a] = not is_covered(bank, cell, count, where, values[row], width2[a], base, threshold)
-        covered = covered and not uncovered[a]
-    if not covered:
-        return -1
-    k = 0
-    for a in range(uncovered.size):
-        cell, row = cell_and_row(bank, regression, a)
-        locate(bank, cell, indices[row], where)
-        k = max(k, order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold)))
+        covered[a] = -1.0
+        if is_covered(bank, cell, count, where, values[row], width2[a], base, threshold):
+            covered[a] = order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold))
+        k = -1 if covered[a] < 0 or k < 0 else max(k, int(covered[a]))
     return k
 
 
@@ -783,62 +792,109 @@ def frozen_at(k, size, window):
 @jit
 def decide(bank, regression, indices, values, actions, threshold, window, rule, seed, episode, stage):
     """Algorithm 1, line 3, from nothing but the data. Returns 2 * action, plus 1 if the state is uncovered."""
-    uncovered = np.empty(actions, np.bool_)
+    covered = np.empty(actions)
     width2 = np.empty(actions)
     value = np.empty(actions)
-    k = consult(bank, regression, indices, values, threshold, uncovered, width2, value)
+    k = consult(bank, regression, indices, values, threshold, covered, width2, value)
     if k < 0:
-        return 2 * explore(rule, uncovered, width2, value, seed, episode, stage) + 1
+        return 2 * explore(rule, covered, width2, value, seed, episode, stage) + 1
     k = frozen_at(k, bank.sizes[regression], window)
     estimate(bank, regression, indices, values, k, width2, value)
-    uncovered[:] = True
-    return 2 * best(value, uncovered)
+    covered[:] = -1.0
+    return 2 * best(value, covered)
 
 
 class Visited(NamedTuple):
     """What is known of every sparse state seen: queries that can be resumed, and decisions that are frozen."""
 
     table: IndexVector  # hash table: number of the state + 1
-    states: IntMatrix  # per state, see REGRESSION ...
-    indices: IndexMatrix
-    values: FloatMatrix
-    progress: NDArray[np.int64]  # per state and action: data of the cell seen, joint prefix of first cover or -1
-    sums: NDArray[np.float64]  # per state and action: squared width, estimate, squared width at the anchor
+    rows: FloatMatrix  # one row per state, so that a look-up touches little memory; whole numbers in it are exact
     used: IntVector
 
 
-REGRESSION, FROZEN, DECIDED, ACTION = range(4)  # first covering prefix or -1; prefix the action comes from
+# A row: regression, first covering prefix or -1, the prefix that the action comes from, the action; then indices and
+# values; then for every action the data of its cell seen, the joint prefix of its first cover or -1, the squared width,
+# the estimate, and the squared width at the anchor.
+REGRESSION, FROZEN, DECIDED, ACTION, KEY = range(5)
+SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
 
 
 @jit_inline
-def find(table, states, seen_indices, seen_values, regression, indices, values):
+def find(visited, regression, indices, values):
     """The slot of a state in the table."""
-    mask = table.size - 1
+    mask = visited.table.size - 1
     z = mix(np.uint64(regression + 1))
     for j in range(indices.size):
         z = mix(z + np.uint64(indices[j] + 1))
     i = np.int64(z) & mask
-    while table[i] != 0:
-        state = table[i] - 1
-        if states[state, REGRESSION] == regression:
-            same = True
-            for j in range(indices.size):
-                same = same and seen_indices[state, j] == indices[j] and seen_values[state, j] == values[j]
-            if same:
-                return i
+    while visited.table[i] != 0:
+        state = visited.table[i] - 1
+        same = visited.rows[state, REGRESSION] == regression
+        for j in range(indices.size):
+            same = same and visited.rows[state, KEY + j] == indices[j]
+            same = same and visited.rows[state, KEY + indices.size + j] == values[j]
+        if same:
+            break
         i = (i + 1) & mask
     return i
 
 
 @jit
-def rehash(visited):
+def rehash(visited, nnz):
     """Enter all states into an empty table."""
     for state in range(visited.used[0]):
-        regression = visited.states[state, REGRESSION]
-        indices = visited.indices[state]
-        values = visited.values[state]
-        slot = find(visited.table, visited.states, visited.indices, visited.values, regression, indices, values)
+        row = visited.rows[state]
+        slot = find(visited, row[REGRESSION], row[KEY : KEY + nnz], row[KEY + nnz : KEY + 2 * nnz])
         visited.table[slot] = state + 1
+
+
+@jit
+def enter(bank, visited, slot, regression, indices, values, threshold):
+    """A row for a state seen for the first time; -1 if there is no room."""
+    state = visited.used[0]
+    if state == visited.rows.shape[0]:
+        return -1
+    visited.used[0] += 1
+    visited.table[slot] = state + 1
+    row = visited.rows[state]
+    row[REGRESSION] = regression
+    row[FROZEN] = -1
+    row[DECIDED] = -1
+    nnz = indices.size
+    row[KEY : KEY + nnz] = indices
+    row[KEY + nnz : KEY + 2 * nnz] = values
+    width2 = start_width(bank, values)
+    for a in range(bank.blocks):
+        mine = row[KEY + 2 * nnz + FIELDS * a :]
+        mine[SEEN] = 0
+        mine[COVERED] = -1
+        mine[WIDTH2] = width2
+        mine[VALUE] = 0.0
+        mine[BASE] = width2
+        if is_covered(bank, regression * bank.blocks + a, 0, indices[:0], values, width2, width2, threshold):
+            mine[COVERED] = 0
+    return state
+
+
+@jit
+def resume(bank, cell, indices, values, mine, until, threshold):
+    """Take one action of a visited state on to `until` data of its cell, or to its first cover (threshold >= 0)."""
+    where = np.empty(indices.size, np.int32)
+    before = locate(bank, cell, indices, where)
+    seen = int(mine[SEEN])
+    if until <= bank.every:
+        seen = max(seen, min(before, until))  # data on other columns change nothing
+    start = bank.cells[cell, START]
+    while seen < until:
+        datum = bank.members[start + seen]
+        mine[WIDTH2], mine[VALUE], mine[BASE] = advance(
+            bank, datum, seen, where, values, mine[WIDTH2], mine[VALUE], mine[BASE]
+        )
+        seen += 1
+        if threshold >= 0.0 and is_covered(bank, cell, seen, where, values, mine[WIDTH2], mine[BASE], threshold):
+            mine[COVERED] = bank.ints[datum, ORDER]
+            break
+    mine[SEEN] = seen
 
 
 @jit_inline
@@ -847,81 +903,49 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
 
     Returns -1 if `visited` has no room for a new state.
     """
-    slot = find(visited.table, visited.states, visited.indices, visited.values, regression, indices, values)
+    slot = find(visited, regression, indices, values)
     state = visited.table[slot] - 1
-    actions = bank.blocks
     if state < 0:
-        state = visited.used[0]
-        if state == visited.states.shape[0]:
+        state = enter(bank, visited, slot, regression, indices, values, threshold)
+        if state < 0:
             return -1
-        visited.used[0] += 1
-        visited.table[slot] = state + 1
-        visited.states[state, REGRESSION] = regression
-        visited.states[state, FROZEN] = -1
-        visited.states[state, DECIDED] = -1
-        visited.indices[state] = indices
-        visited.values[state] = values
-        width2 = start_width(bank, values)
-        for a in range(actions):
-            visited.progress[state, a, 0] = 0
-            visited.progress[state, a, 1] = -1
-            visited.sums[state, a, 0] = width2
-            visited.sums[state, a, 1] = 0.0
-            visited.sums[state, a, 2] = width2
-            cell = regression * bank.blocks + a
-            if is_covered(bank, cell, 0, indices[:0], values, width2, width2, threshold):
-                visited.progress[state, a, 1] = 0
-
-    states = visited.states[state]
+    rows = visited.rows
     size = bank.sizes[regression]
-    if states[FROZEN] >= 0 and states[DECIDED] == frozen_at(states[FROZEN], size, window):
-        return 2 * states[ACTION]
+    if rows[state, FROZEN] >= 0 and rows[state, DECIDED] == frozen_at(rows[state, FROZEN], size, window):
+        return 2 * int(rows[state, ACTION])
+    return reconsider(bank, rows[state], regression, indices, values, threshold, window, rule, seed, episode, stage)
 
-    progress = visited.progress[state]
-    sums = visited.sums[state]
-    if states[FROZEN] < 0:
+
+@jit
+def reconsider(bank, row, regression, indices, values, threshold, window, rule, seed, episode, stage):
+    """The rest of `recall`: no decision stands, so look at the data that have come since."""
+    first = KEY + 2 * indices.size
+    if row[FROZEN] < 0:
         k = 0
-        for a in range(actions):
-            if progress[a, 1] < 0:
+        for a in range(bank.blocks):
+            mine = row[first + FIELDS * a :]
+            if mine[COVERED] < 0:
                 cell = regression * bank.blocks + a
                 count = bank.cells[cell, COUNT]
-                if progress[a, 0] < count:
-                    where = np.empty(indices.size, np.int32)
-                    before = locate(bank, cell, indices, where)
-                    if count <= bank.every and progress[a, 0] < before:
-                        progress[a, 0] = before  # data on other columns change nothing
-                    start = bank.cells[cell, START]
-                    while progress[a, 0] < count and progress[a, 1] < 0:
-                        datum = bank.members[start + progress[a, 0]]
-                        resume(bank, datum, where, values, progress[a], sums[a])
-                        if is_covered(bank, cell, progress[a, 0], where, values, sums[a, 0], sums[a, 2], threshold):
-                            progress[a, 1] = bank.ints[datum, ORDER]
-            if progress[a, 1] < 0:
+                if mine[SEEN] < count:
+                    resume(bank, cell, indices, values, mine, count, threshold)
+            if mine[COVERED] < 0:
                 k = -1
             elif k >= 0:
-                k = max(k, progress[a, 1])
+                k = max(k, int(mine[COVERED]))
         if k < 0:
-            return 2 * explore(rule, progress[:, 1] < 0, sums[:, 0], sums[:, 1], seed, episode, stage) + 1
-        states[FROZEN] = k
-    k = frozen_at(states[FROZEN], size, window)
-    where = np.empty(indices.size, np.int32)
-    for a in range(actions):
+            covered = row[first + COVERED :: FIELDS]
+            width2 = row[first + WIDTH2 :: FIELDS]
+            value = row[first + VALUE :: FIELDS]
+            return 2 * explore(rule, covered, width2, value, seed, episode, stage) + 1
+        row[FROZEN] = k
+    k = frozen_at(int(row[FROZEN]), bank.sizes[regression], window)
+    for a in range(bank.blocks):
         cell = regression * bank.blocks + a
-        start = bank.cells[cell, START]
-        until = position_at(bank, cell, k)
-        locate(bank, cell, indices, where)
-        while progress[a, 0] < until:
-            resume(bank, bank.members[start + progress[a, 0]], where, values, progress[a], sums[a])
-    states[DECIDED] = k
-    states[ACTION] = best(sums[:, 1], np.ones(actions, np.bool_))
-    return 2 * states[ACTION]
-
-
-@jit_inline
-def resume(bank, datum, where, values, progress, sums):
-    """Take one action of a visited state over one more datum."""
-    sums[0], sums[1], sums[2] = advance(bank, datum, progress[0], where, values, sums[0], sums[1], sums[2])
-    progress[0] += 1
+        resume(bank, cell, indices, values, row[first + FIELDS * a :], position_at(bank, cell, k), -1.0)
+    row[DECIDED] = k
+    row[ACTION] = best(row[first + VALUE :: FIELDS], np.full(bank.blocks, -1.0))
+    return 2 * int(row[ACTION])
 
 
 @jit

@@ -35,7 +35,6 @@ class Consultation:
 
     covered_at: int | None
     """The first prefix that covers all actions, or None."""
-    uncovered: NDArray[np.bool_]
     widths: NDArray[np.float64]
     values: NDArray[np.float64]
 
@@ -136,9 +135,9 @@ class Datasets:
         """What all data of the stage say."""
         indices, values = self.rows(observation, stage)
         actions = self.features.actions
-        uncovered, width2, value = np.empty(actions, np.bool_), np.empty(actions), np.empty(actions)
-        k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, uncovered, width2, value)
-        return Consultation(k if k >= 0 else None, uncovered, np.sqrt(width2), value)
+        covered, width2, value = np.empty(actions), np.empty(actions), np.empty(actions)
+        k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, covered, width2, value)
+        return Consultation(k if k >= 0 else None, np.sqrt(width2), value)
 
     def estimate(self, observation: Any, stage: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Widths and values of all actions from the first k data of the stage."""
@@ -343,18 +342,13 @@ class _Visited:
     """Room for the states that compiled code remembers; nothing in it needs saving."""
 
     def __init__(self, actions: int, nnz: int) -> None:
-        self._make(256, actions, nnz)
+        self._nnz = nnz
+        self._columns = _kernels.KEY + 2 * nnz + _kernels.FIELDS * actions
+        self.view = self._make(256)
 
-    def _make(self, room: int, actions: int, nnz: int) -> None:
-        self.table = np.zeros(4 * room, np.int32)
-        self.states = np.zeros((room, 4), np.int64)
-        self.indices = np.zeros((room, nnz), np.int32)
-        self.values = np.zeros((room, nnz))
-        self.progress = np.zeros((room, actions, 2), np.int64)
-        self.sums = np.zeros((room, actions, 3))
-        self.used = np.zeros(1, np.int64)
-        self.view = _kernels.Visited(
-            self.table, self.states, self.indices, self.values, self.progress, self.sums, self.used
+    def _make(self, room: int) -> _kernels.Visited:
+        return _kernels.Visited(
+            table=np.zeros(4 * room, np.int32), rows=np.zeros((room, self._columns)), used=np.zeros(1, np.int64)
         )
 
     @property
@@ -364,9 +358,7 @@ class _Visited:
     def grow(self) -> None:
         """Twice the room."""
         old = self.view
-        room, actions = old.progress.shape[:2]
-        self._make(2 * room, actions, old.indices.shape[1])
-        for name in ("states", "indices", "values", "progress", "sums"):
-            getattr(self.view, name)[:room] = getattr(old, name)
-        self.used[:] = old.used
-        _kernels.rehash(self.view)
+        self.view = self._make(2 * len(old.rows))
+        self.view.rows[: len(old.rows)] = old.rows
+        self.view.used[:] = old.used
+        _kernels.rehash(self.view, self._nnz)

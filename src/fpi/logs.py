@@ -20,7 +20,6 @@ from typing import Any, Self
 from fpi.errors import InputError, MissingExtra, SaveError
 from fpi.learning import Episode
 
-
 BEGINNING = b'{"episode": '  # of every line
 
 

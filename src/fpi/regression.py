@@ -70,8 +70,8 @@ class RidgeBank:
         episode: int = 0,
     ) -> None:
         """Add one datum; `action` and `episode` are kept with it for the caller."""
-        self._reserve(regression * self._view.blocks + block)
-        _kernels.append(self._view, regression, block, indices, values, target, action, episode)
+        while not _kernels.append(self._view, regression, block, indices, values, target, action, episode):
+            self._reserve(regression * self._view.blocks + block)
 
     def widen(self, nnz: int) -> None:
         """Let sparse data have up to `nnz` active columns."""
@@ -91,7 +91,7 @@ class RidgeBank:
         return np.flatnonzero(view.ints[:used, _kernels.CELL] // view.blocks == regression)
 
     def _reserve(self, cell: int) -> None:
-        """Make room for one more datum in a cell."""
+        """Make room for one more datum in a cell, where `_kernels.append` found none."""
         view = self._view
         log, members, pool, low, slots = view.used.tolist()
         count, local, _, room = view.cells[cell].tolist()

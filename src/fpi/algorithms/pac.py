@@ -180,7 +180,7 @@ class PAC(Agent):
         if known.covered_at is not None:
             prefix = _kernels.frozen_at(known.covered_at, size, self.settings.window)  # eq. (2)
             widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (3)
-        action = _kernels.best(values, np.ones(self.actions, np.bool_))
+        action = _kernels.best(values, np.full(self.actions, -1.0))
         return action, known.covered_at, prefix, widths, values
 
     def explain(self, observation: Any, stage: int) -> Explanation:

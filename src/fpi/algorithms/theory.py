@@ -79,7 +79,7 @@ class Constants:
         if not (math.isfinite(target) and target > 0):
             raise InputError(f"target is {target!r}; pass the loss per episode to aim at, a finite number above 0.")
         steps = 400
-        grid = [SMALLEST_EPSILON ** (i / steps) for i in range(steps + 1)]  # from 1 downwards
+        grid = [math.pow(SMALLEST_EPSILON, i / steps) for i in range(steps + 1)]  # from 1 downwards
         best = min(grid, key=self.gap)
         if self.gap(best) > target:
             raise InputError(

@@ -7,8 +7,9 @@ from typing import Any
 
 from fpi.errors import InputError
 from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
-from fpi.testbeds.core import Misspecified, Rotated, Testbed
+from fpi.testbeds.core import Testbed
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
+from fpi.testbeds.knobs import Misspecified, Rotated
 from fpi.testbeds.shell import Shell
 
 FAMILIES: dict[str, type[Testbed]] = {

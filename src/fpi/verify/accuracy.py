@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fpi.algorithms.pac import PAC
-from fpi.testbeds.core import State, Testbed
+from fpi.testbeds.core import FloatArray, State, Testbed
 from fpi.verify.exact import Values, lowest_value, played_policy, pool, predicted_policy
 from fpi.verify.monitors import Monitor
+from fpi.verify.tally import Tally
 
 PREFIXES = 12
-LEMMAS = ("Lemma 4", "Lemma 5", "Lemma 6")
+STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 
 
 class Accuracy(Monitor):
@@ -22,25 +23,29 @@ class Accuracy(Monitor):
     Lemma 6: at covered starts V* - V^pi is at most the gap that `explain` promises. It is the lemma's 2H (alpha eps +
     kappa) or less, since the start's own width is known. Counts where some policy loses more.
 
-    `scale` multiplies alpha, to see how much room there is where the theory's constant says nothing.
+    With `scale` there are further rows with alpha times that, to see how much room there is where alpha says nothing.
     """
 
-    def __init__(self, testbed: Testbed, agent: PAC, *, walks: int = 40, scale: float = 1.0) -> None:
-        super().__init__(testbed, agent, *(scaled_name(lemma, scale) for lemma in LEMMAS))
+    def __init__(self, testbed: Testbed, agent: PAC, *, walks: int = 40, scale: float | None = None) -> None:
+        super().__init__(testbed, agent)
+        self._scales = [1.0] if scale is None else [1.0, scale]
+        self._rows = [[Tally(scaled(lemma, s)) for s in self._scales] for lemma in ("Lemma 4", "Lemma 5", "Lemma 6")]
+        self.tallies = [tally for row in self._rows for tally in row]
         self._walks = walks
-        self._checks = 0
         self._lowest = lowest_value(testbed)
-        self._scale = scale
+        self._checks = 0
 
     def check(self) -> None:
+        self._checks += 1
         makers = (played_policy, predicted_policy)
         policies = [Values(self.testbed, make(self.testbed, self.agent)) for make in makers]
-        self._checks += 1
         for stage, states in enumerate(pool(self.testbed, self._walks, seed=self._checks)):
-            alphas = {k: self._scale * self.agent.alpha(stage, k) for k in self._prefixes(stage)}
-            for state in states:
+            prefixes = self._prefixes(stage)
+            alphas = np.array([self.agent.alpha(stage, k) for k in prefixes])
+            for number, state in enumerate(states):
                 exact = np.array([values.of_actions(state) for values in policies])
-                self._lemma_4(state, exact, alphas)
+                if number < STATES:
+                    self._lemma_4(state, exact, prefixes, alphas)
                 self._lemmas_5_and_6(state, exact, policies)
 
     def _prefixes(self, stage: int) -> list[int]:
@@ -49,24 +54,30 @@ class Accuracy(Monitor):
         magnitudes = np.geomspace(1, size + 1, PREFIXES // 2) - 1
         return sorted({int(k) for k in np.concatenate([even, magnitudes]).round()})
 
-    def _lemma_4(self, state: State, exact: np.ndarray, alphas: dict[int, float]) -> None:
+    def _lemma_4(self, state: State, exact: FloatArray, prefixes: list[int], alphas: FloatArray) -> None:
         stage, kappa = state[0], self.agent.settings.misspecification
         observation = self.testbed.observation(state)
-        for k, alpha in alphas.items():
-            widths, values = self.agent.datasets.estimate(observation, stage, k)
-            self.tallies[0].add(np.abs(values - exact), alpha * widths + kappa, self.agent.horizon - stage)
+        estimates = np.array([self.agent.datasets.estimate(observation, stage, k) for k in prefixes])
+        widths, values = estimates[:, 0], estimates[:, 1]  # prefixes × actions
+        errors = np.abs(values - exact[:, None, :])
+        for scale, tally in zip(self._scales, self._rows[0], strict=True):
+            tally.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage)
 
-    def _lemmas_5_and_6(self, state: State, exact: np.ndarray, policies: list[Values]) -> None:
+    def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Values]) -> None:
         stage, settings = state[0], self.agent.settings
         known = self.agent.explain(self.testbed.observation(state), stage)
-        bound = self._scale * self.agent.alpha(stage, known.prefix) * settings.epsilon + settings.misspecification
         covered = known.widths <= self.agent.datasets.threshold
-        self.tallies[1].add(np.abs(known.values - exact)[:, covered], bound, self.agent.horizon - stage)
+        errors = np.abs(known.values - exact)[:, covered]
+        alpha = self.agent.alpha(stage, known.prefix)
+        for scale, tally in zip(self._scales, self._rows[1], strict=True):
+            bound = scale * alpha * settings.epsilon + settings.misspecification
+            tally.add(errors, bound, self.agent.horizon - stage)
         if stage == 0 and known.covered:
             best = self.testbed.optimal_value(state)
             gaps = best - np.array([values.of(state) for values in policies])
-            self.tallies[2].add(gaps, self._scale * known.gap, best - self._lowest(state))
+            for scale, tally in zip(self._scales, self._rows[2], strict=True):
+                tally.add(gaps, scale * known.gap, best - self._lowest(state))
 
 
-def scaled_name(claim: str, scale: float) -> str:
+def scaled(claim: str, scale: float) -> str:
     return claim if scale == 1 else f"{claim}, α × {scale:g}"

@@ -129,10 +129,12 @@ class Concentration(_Data):
         noise = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0)  # alpha^2 is then the bound
         for stage, stored in enumerate(self.stored):
             data = self.agent.dataset(stage)
+            rows = []
             for k in range(self._done[stage], len(stored)):
                 self._append(stage, data.features[k], float(data.targets[k]) - stored[k].value, stored[k])
                 actual = self._sums[stage] @ self._inverses[stage] @ self._sums[stage]
-                self.tallies[0].add(actual, noise.alpha(k + 1, self._log_dets[stage]) ** 2, self._trivial[stage])
+                rows.append((actual, noise.alpha(k + 1, self._log_dets[stage]) ** 2, self._trivial[stage]))
+            self.tallies[0].add(*np.array(rows).reshape(-1, 3).T)
             self._done[stage] = len(stored)
 
     def _append(self, stage: int, phi: FloatArray, xi: float, datum: Stored) -> None:

@@ -44,14 +44,15 @@ def run(instance: Instance, seed: int) -> Run:
     testbed = instance.testbed()
     agent = instance.agent(testbed)
     monitors: list[Monitor] = [each(testbed, agent) for each in (DatasetSize, OnPolicy, Concentration, BadEpisodes)]
-    for scale in (1.0,) if instance.scale is None else (1.0, instance.scale):
-        monitors.append(Accuracy(testbed, agent, walks=instance.walks, scale=scale))
+    monitors.append(Accuracy(testbed, agent, walks=instance.walks, scale=instance.scale))
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
     return Run(instance.name, seed, [tally for monitor in monitors for tally in monitor.tallies])
 
 
-def run_all(tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any] = run, workers: int | None = None) -> Iterator[Any]:
+def run_all(
+    tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any] = run, workers: int | None = None
+) -> Iterator[Any]:
     """Results in the order of the tasks, whatever the number of processes."""
     workers = min(workers or os.cpu_count() or 1, len(tasks))
     if workers <= 1:

@@ -1,0 +1,183 @@
+"""Studies beside the claims: what learning costs in data and episodes, and what is left to lose afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fpi.learning import Episode
+from fpi.testbeds.core import State, Testbed, random_policy
+from fpi.verify.exact import pool
+from fpi.verify.suite import Instance
+
+SOLVED = 0.05  # a loss of at most this share of V*
+UNIFORM = 10_000  # episodes of uniform exploration that are really played
+SEEDS = 5
+
+SEAS = (
+    Instance("DeepSea (a), N=64, no noise", "DeepSea", {"N": 64}, epsilon=1.0, ridge=1e-3, noise="none", episodes=300),
+    Instance("DeepSea (a), N=64, Bernoulli", "DeepSea", {"N": 64}, epsilon=0.2, ridge=1e-3, episodes=4_000),
+    Instance(
+        "DeepSea (b), N=32, Bernoulli", "DeepSea", {"N": 32, "cost": 0.01}, epsilon=0.5, ridge=1e-3, episodes=4_000
+    ),
+)
+
+_FAMILIES = (
+    Instance("LinBandit", "LinBandit", {"d": 6, "K": 10, "seed": 1}, ridge=1.0),
+    Instance("HubNet", "HubNet", {"B": 3, "m": 4, "K": 6, "seed": 1}, ridge=1 / 4),
+    Instance("HubCorridor", "HubCorridor", {"B": 2, "m": 3, "K": 4, "junk": 2, "seed": 1}, ridge=1 / 7),
+)
+GROWTHS = tuple(replace(family, epsilon=epsilon) for family in _FAMILIES for epsilon in (0.3, 0.2, 0.15, 0.1))
+
+
+def layers(testbed: Testbed) -> list[list[State]]:
+    """All states of every stage of a finite testbed; of another one many."""
+    if not testbed.finite:
+        return pool(testbed, 300)
+    reached = [dict.fromkeys(testbed.held_out(100))]
+    for _ in range(testbed.horizon - 1):
+        moves = ((state, action) for state in reached[-1] for action in range(testbed.actions))
+        following = (testbed.next(state, action) for state, action in moves)
+        reached.append(dict.fromkeys(state for state in following if state is not None))
+    return [list(states) for states in reached]
+
+
+def ranks(testbed: Testbed) -> list[int]:
+    """Independent feature directions of every stage: whoever knows nothing needs a datum in each of them."""
+    return [
+        int(np.linalg.matrix_rank(np.concatenate([testbed.phi(state) for state in states])))
+        for states in layers(testbed)
+    ]
+
+
+@dataclass(frozen=True)
+class Sea:
+    """One run on a DeepSea."""
+
+    name: str
+    seed: int
+    solved: int | None
+    """Episodes until the predicted policy was good and stayed so; None if it is not at the end."""
+    last_datum: int
+    """Episodes until nothing was left to explore on the way."""
+    data: int
+    uniform: int | None
+    """Episodes until uniform exploration found the treasure, or None within `UNIFORM`."""
+
+
+def solve_sea(instance: Instance, seed: int) -> Sea:
+    testbed = instance.testbed()
+    agent = instance.agent(testbed)
+    start = testbed.held_out(1)[0]
+    best = testbed.optimal_value(start)
+    good_since: int | None = None
+    last_datum = 0
+
+    def look(episode: Episode) -> None:
+        nonlocal good_since, last_datum
+        if episode.explored < 0:
+            return  # nothing has changed
+        last_datum = episode.number + 1
+        good = testbed.gap(start, testbed.policy(agent.predict)) <= SOLVED * best
+        good_since = (good_since or last_datum) if good else None
+
+    agent.learn(testbed.env(instance.noise), instance.episodes, seed=seed, callback=look)
+    return Sea(instance.name, seed, good_since, last_datum, agent.data_stored, _uniform(testbed, start, seed))
+
+
+def _uniform(testbed: Testbed, start: State, seed: int) -> int | None:
+    """Episodes until uniform actions, new ones in every episode, earn half of V* in expectation."""
+    best = testbed.optimal_value(start)
+    for number in range(UNIFORM):
+        policy = random_policy(testbed.actions, seed * UNIFORM + number)
+        if testbed.value(start, policy) >= best / 2:
+            return number + 1
+    return None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One run with contexts: data against rank / eps^2, and the gap that remains."""
+
+    name: str
+    epsilon: float
+    seed: int
+    episodes: int
+    sizes: list[int]
+    ranks: list[int]
+    bound: float
+    """D of Lemma 1."""
+    gap: float
+    """Mean loss of the predicted policy at 300 held-out starts."""
+    random_gap: float
+    """The same of a random policy."""
+
+    @property
+    def ratios(self) -> list[float]:
+        """|D_h| in units of rank_h / eps^2."""
+        return [size / (rank / self.epsilon**2) for size, rank in zip(self.sizes, self.ranks, strict=True)]
+
+
+def grow(instance: Instance, seed: int) -> Growth:
+    testbed = instance.testbed()
+    agent = instance.agent(testbed)
+    independent = ranks(testbed)
+    episodes = int(1.5 * sum(independent) / instance.epsilon**2)
+    agent.learn(testbed.env(instance.noise), episodes, seed=seed)
+    starts = testbed.held_out(300)
+    return Growth(
+        instance.name,
+        instance.epsilon,
+        seed,
+        episodes,
+        [len(agent.dataset(stage)) for stage in range(agent.horizon)],
+        independent,
+        agent.dataset_bound,
+        float(testbed.gaps(starts, testbed.policy(agent.predict)).mean()),
+        float(testbed.gaps(starts, random_policy(testbed.actions, seed)).mean()),
+    )
+
+
+SEA_HEADS = ("DeepSea", "seeds", "solved after", "last datum", "data", "lower bound", "uniform: expected", "measured")
+GROWTH_HEADS = ("testbed", "ε", "seeds", "episodes", "data", "|D_h| · ε² / rank", "D / largest |D_h|", "gap", "random")
+
+
+def sea_cells(runs: Sequence[Sea], instance: Instance) -> tuple[str, ...]:
+    testbed = instance.testbed()
+    solved = [run.solved for run in runs if run.solved is not None]
+    found = [run.uniform for run in runs if run.uniform is not None]
+    return (
+        runs[0].name,
+        str(len(runs)),
+        f"{_span(solved)} episodes in {len(solved)} of {len(runs)} runs" if solved else "in no run",
+        _span([run.last_datum for run in runs]),
+        _span([run.data for run in runs]),
+        f"{sum(ranks(testbed)):,} data",
+        f"2^{testbed.horizon} = {2.0**testbed.horizon:.0e} episodes",
+        f"found in {len(found)} of {len(runs)} × {UNIFORM:,} episodes",
+    )
+
+
+def growth_cells(runs: Sequence[Growth]) -> tuple[str, ...]:
+    first = runs[0]
+    ratios = [ratio for run in runs for ratio in run.ratios]
+    gaps = np.array([run.gap for run in runs])
+    largest = np.mean([max(run.sizes) for run in runs])
+    return (
+        first.name,
+        f"{first.epsilon:g}",
+        str(len(runs)),
+        f"{first.episodes:,}",
+        f"{np.mean([sum(run.sizes) for run in runs]):,.0f}",
+        f"{np.mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        f"{first.bound / largest:.0f}",
+        f"{gaps.mean():.3f} ({gaps.min():.3f} to {gaps.max():.3f})",
+        f"{np.mean([run.random_gap for run in runs]):.2f}",
+    )
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """Mean, smallest and largest."""
+    return f"{np.mean(numbers):,.0f} ({min(numbers):,} to {max(numbers):,})"
