@@ -60,9 +60,8 @@ def run(console: Console) -> None:
             f"{row.seconds:.1f}",
         )
     console.print(table)
-    console.print(
-        "Values are relative to the largest at that prefix. Targets: 1e-6 for ridge ≥ 1e-6 and 1e-5 below; no wrong decision. Seconds are those of fpi's appends."
-    )
+    console.print("Values are relative to the largest at their prefix. Seconds are those of fpi's appends.")
+    console.print("Targets: 1e-6 for ridge ≥ 1e-6 and 1e-5 below; no wrong decision.")
 
 
 def make(kind: str, n: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:

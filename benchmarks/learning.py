@@ -121,7 +121,8 @@ class DenseScheme:
     def __init__(self, features: fpi.TileCoding) -> None:
         self.features = features
         d = features.dim
-        self.inverses: list[list[Any]] = [[(np.eye(d) / RIDGE, np.zeros(d))] for _ in range(HORIZON)]
+        nothing = np.eye(d) / RIDGE, np.zeros(d)  # one for all stages, so that this fits into memory at all
+        self.inverses: list[list[Any]] = [[nothing] for _ in range(HORIZON)]
 
     def learn(self, env: gym.Env[Any, Any], episodes: int, recorded: list[list[int]]) -> None:
         for number in range(episodes):

@@ -575,6 +575,13 @@ def test_stored_samples_of_any_kind_of_number_recognise_a_function(tmp_path):
         assert numbers(fpi.load(tmp_path / f"{number}.fpi", features=features)) == numbers(agent)
 
 
+@pytest.mark.parametrize("features", [function, Reciprocal], ids=["function", "own sparse map"])
+def test_stored_samples_are_copies(tmp_path, features):
+    agent = trained(features=features, env=odd.ReusedBuffer)
+    agent.save(tmp_path / "agent.fpi")
+    assert numbers(fpi.load(tmp_path / "agent.fpi", features=features())) == numbers(agent)
+
+
 def test_settings_in_numpy_numbers_are_saved_too(tmp_path):
     agent = make_agent(
         actions=np.int64(3), horizon=np.int32(5), epsilon=np.float32(1), ridge=np.float64(0.5), freeze=np.int64(3)
@@ -872,7 +879,7 @@ BAD_SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "says"), BAD_SETTINGS, ids=[str(each[0]) for each in BAD_SETTINGS])
+@pytest.mark.parametrize(("settings", "says"), BAD_SETTINGS, ids=[says for _, says in BAD_SETTINGS])
 def test_settings_that_make_no_agent_are_named(settings, says):
     with pytest.raises(InputError, match=says):
         make_agent(**settings)

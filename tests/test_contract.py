@@ -107,7 +107,6 @@ def contents(agent):
     """Every number an agent holds."""
     data = [agent.dataset(stage) for stage in range(agent.horizon)]
     return {
-        "trail": json.dumps(vars(agent.trail)),
         "features": np.concatenate([each.features for each in data]),
         "actions": np.concatenate([each.actions for each in data]),
         "targets": np.concatenate([each.targets for each in data]),

@@ -230,6 +230,8 @@ def set_generator(env: Env, state: GeneratorState | None) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
+        if value.get("bit_generator") == "PCG64":  # Gymnasium's own kind holds plain numbers only
+            return value
         return {name: _plain(entry) for name, entry in value.items()}
     return value.tolist() if isinstance(value, np.ndarray) else value
 

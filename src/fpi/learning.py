@@ -12,7 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +32,8 @@ class Trail:
     episodes: int = 0
     generator: GeneratorState | None = None  # of the environment, after the last episode
     environment: str | None = None  # what it learned on
+    visits: NDArray[np.int64] | None = field(default=None, compare=False)
+    """Per stage, the decisions taken there so far and those of them at covered states."""
 
 
 class Learner(Protocol):
@@ -131,12 +133,13 @@ def learn(
             observation, _ = env.reset(seed=seed)
             seed = None  # it seeds the first reset only
             play = _play(learner, env, trail, observation, moves, watched or callback is not None)
-            trail = replace(trail, episodes=number + 1, generator=control.get_generator(env))
+            visits = _count(trail.visits, play, learner.horizon)
+            trail = Trail(trail.seed, number + 1, control.get_generator(env), name, visits)
             if watched:
                 _watch(env, number, before, play, moves)
             learner.commit(trail, _explored(learner, play))
             rows.append((play.ret, len(play.codes), play.explored))
-            tick(play.ret, len(play.codes), play.uncovered)
+            tick(play)
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
@@ -154,9 +157,13 @@ class _Play:
     rewards: list[float]
     ret: float
     observations: list[NDArray[Any]]
-    end: tuple[bool, bool] = (False, False)
-    explored: int = -1
-    uncovered: int = 0
+    end: tuple[bool, bool]
+    covered: NDArray[np.int64]
+    explored: int
+
+    @property
+    def frozen(self) -> int:
+        return int(self.covered.sum())
 
 
 def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Moves, keep: bool) -> _Play:
@@ -189,12 +196,10 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
             f"horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(codes)} or less."
         )
-    play = _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)))
-    uncovered = [stage for stage, code in enumerate(codes) if code & 1]
-    if uncovered:
-        play.explored = uncovered[-1]  # h_t
-        play.uncovered = len(uncovered)
-    return play
+    covered = ~np.array(codes) & 1
+    uncovered = np.flatnonzero(covered == 0)
+    explored = int(uncovered[-1]) if uncovered.size else -1  # h_t
+    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), covered, explored)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -205,6 +210,13 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
             except EnvironmentMismatch as error:
                 raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
     return math.fsum(rewards)
+
+
+def _count(visits: NDArray[np.int64] | None, play: _Play, horizon: int) -> NDArray[np.int64]:
+    counted = np.zeros((2, horizon), np.int64) if visits is None else visits.copy()
+    counted[0, : len(play.codes)] += 1
+    counted[1, : len(play.codes)] += play.covered
+    return counted
 
 
 def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
@@ -242,7 +254,7 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
         actions=np.array(play.codes, np.int64) >> 1,
         rewards=np.array(play.rewards, np.float64),
         explored=play.explored,
-        frozen=len(play.codes) - play.uncovered,
+        frozen=play.frozen,
     )
 
 
@@ -309,16 +321,15 @@ def _name(env: Env) -> str:
 
 
 @contextlib.contextmanager
-def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[float, int, int], None]]:
+def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
     """A progress bar, redrawn a few times a second; nothing at all for 0 episodes."""
     if episodes == 0:
-        yield lambda *_: None
+        yield lambda _: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("learning"),
-        BarColumn(),
+        BarColumn(bar_width=12),  # the rest is what people read, also on 80 columns
         MofNCompleteColumn(),
         TextColumn("{task.fields[speed]:,.0f} episodes/s"),
         TextColumn("return {task.fields[mean]:.1f}"),
@@ -326,27 +337,26 @@ def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[float, int, int]
         TextColumn("{task.fields[frozen]:.0%} frozen"),
         TimeRemainingColumn(),
     )
-    recent: list[tuple[float, int, int]] = []
+    recent: list[_Play] = []
     with Progress(*columns) as bar:
         task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
         began = drawn = time.perf_counter()
         done = 0
 
-        def tick(ret: float, decisions: int, uncovered: int) -> None:
+        def tick(play: _Play) -> None:
             nonlocal drawn, done
-            recent.append((ret, decisions, uncovered))
+            recent.append(play)
             now = time.perf_counter()
             if now - drawn > 0.2 or done + len(recent) == episodes:
                 done += len(recent)
                 drawn = now
-                total = sum(row[1] for row in recent)
                 bar.update(
                     task,
                     completed=done,
                     speed=done / max(now - began, 1e-9),
-                    mean=sum(row[0] for row in recent) / len(recent),
+                    mean=sum(play.ret for play in recent) / len(recent),
                     data=learner.data_stored,
-                    frozen=1 - sum(row[2] for row in recent) / total,
+                    frozen=sum(play.frozen for play in recent) / sum(len(play.codes) for play in recent),
                 )
                 recent.clear()
 

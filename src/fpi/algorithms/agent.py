@@ -72,6 +72,33 @@ def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool
         raise InputError(f"{name} is {number!r}; pass {wanted}.")
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What an agent has seen so far; arrays have one entry per stage."""
+
+    episodes: int
+    visits: NDArray[np.int64]
+    """Decisions taken at the stage."""
+    covered: NDArray[np.int64]
+    """Those of them at covered states, where the decision stood."""
+    data: NDArray[np.int64]
+    """Data stored."""
+
+    def __str__(self) -> str:
+        """A row for every stage, or for up to twelve runs of stages."""
+        reached = int(np.flatnonzero(self.visits).max()) + 1 if self.visits.any() else 0
+        total = int(self.visits.sum())
+        share = f"{self.covered.sum() / total:.1%} of {total:,} decisions" if total else "nothing visited yet"
+        lines = [f"{self.episodes:,} episodes, {int(self.data.sum()):,} data, covered: {share}"]
+        if reached:
+            lines.append("stages        decisions   covered      data")
+        for stages in np.array_split(np.arange(reached), min(reached, 12)) if reached else ():
+            visits, covered, data = (int(x[stages].sum()) for x in (self.visits, self.covered, self.data))
+            name = f"{stages[0]}" if len(stages) == 1 else f"{stages[0]} to {stages[-1]}"
+            lines.append(f"{name:<12}{visits:>11,}{covered / max(visits, 1):>10.1%}{data:>10,}")
+        return "\n".join(lines)
+
+
 class Agent:
     """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
 
@@ -147,6 +174,12 @@ class Agent:
         """Data in all datasets together."""
         return len(self.datasets)
 
+    def summary(self) -> Summary:
+        """How much of what was visited is covered, and how many data it took, per stage."""
+        visits = np.zeros((2, self.horizon), np.int64) if self.trail.visits is None else self.trail.visits
+        data = np.array([self.datasets.size(stage) for stage in range(self.horizon)], np.int64)
+        return Summary(self.episodes, visits[0].copy(), visits[1].copy(), data)
+
     def policy(self) -> Policy:
         """The learned policy for ordinary loops; it counts the stages itself."""
         return Policy(self)
@@ -164,6 +197,10 @@ class Agent:
                 array = np.asarray(observation)
                 tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
+        trail = asdict(self.trail)
+        visits = trail.pop("visits")
+        if visits is not None:
+            tensors["visits"] = visits
         meta = {
             "algorithm": type(self).__name__,
             "settings": {
@@ -172,7 +209,7 @@ class Agent:
             },
             "features": self.features.to_config() if known else None,  # type: ignore[attr-defined]
             "samples": [] if known else [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples],
-            "trail": asdict(self.trail),
+            "trail": trail,
             "notes": self.notes,
         }
         persistence.write(path, tensors, meta)
@@ -209,7 +246,7 @@ def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Call
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
-        agent.trail = _trail(meta["trail"], agent.datasets.last_episode)
+        agent.trail = _trail(meta["trail"], tensors.get("visits"), agent)
         agent.notes = dict(meta["notes"])
     except ModelFileError:
         raise
@@ -221,12 +258,14 @@ def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Call
     return agent
 
 
-def _trail(stored: dict[str, Any], last_episode: int) -> Trail:
-    trail = Trail(**stored)
+def _trail(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> Trail:
+    trail = Trail(**stored, visits=visits)
     learning.check_count("episodes", trail.episodes)
     if trail.seed is not None:
         learning.check_count("seed", trail.seed)
-    if trail.episodes <= last_episode or (trail.seed is None and trail.episodes):
+    if visits is not None and (visits.shape != (2, agent.horizon) or visits.dtype != np.int64):
+        raise InputError(f"its visits do not have the shape {(2, agent.horizon)}")
+    if trail.episodes <= agent.datasets.last_episode or (trail.seed is None and trail.episodes):
         raise InputError(f"{trail.episodes} episodes with the seed {trail.seed} do not fit its data")
     return trail
 

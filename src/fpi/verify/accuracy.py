@@ -8,7 +8,7 @@ from fpi.algorithms.pac import PAC
 from fpi.testbeds.core import FloatArray, State, Testbed
 from fpi.verify.exact import Values, lowest_value, played_policy, pool, predicted_policy
 from fpi.verify.monitors import Monitor
-from fpi.verify.tally import Tally
+from fpi.verify.tally import ROUNDING, Tally
 
 PREFIXES = 12
 STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
@@ -66,7 +66,7 @@ class Accuracy(Monitor):
     def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Values]) -> None:
         stage, settings = state[0], self.agent.settings
         known = self.agent.explain(self.testbed.observation(state), stage)
-        covered = known.widths <= self.agent.datasets.threshold
+        covered = known.widths <= settings.epsilon * (1 + ROUNDING)
         errors = np.abs(known.values - exact)[:, covered]
         alpha = self.agent.alpha(stage, known.prefix)
         for scale, tally in zip(self._scales, self._rows[1], strict=True):

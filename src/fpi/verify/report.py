@@ -48,8 +48,8 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
     says = "scaled" if verdict.scaled else CLAIMS[verdict.claim][0]
     violations = f"{verdict.violations:,}"
     if verdict.violations:
-        violations += f" in {verdict.violating_runs} runs"
-    allowed = "in no run" if verdict.allowed_runs == 0 else f"in {verdict.allowed_runs} runs"
+        violations += f" in {_runs(verdict.violating_runs)}"
+    allowed = f"in {_runs(verdict.allowed_runs)}"
     margin = f"bound is {1 / verdict.share:.2f} × actual" if verdict.share > 0 else "never used"
     if verdict.claim == "Lemma 2":
         margin = "exact"
@@ -63,6 +63,10 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
         "scaled: not a claim" if verdict.scaled else allowed,
         margin,
     )
+
+
+def _runs(number: int) -> str:
+    return {0: "no run", 1: "1 run"}.get(number, f"{number} runs")
 
 
 def conclusion(verdicts: Sequence[Verdict]) -> str:

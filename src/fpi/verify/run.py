@@ -9,7 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from fpi.algorithms.pac import PAC
 from fpi.learning import Episode
+from fpi.testbeds import Testbed
 from fpi.verify.accuracy import Accuracy
 from fpi.verify.monitors import BadEpisodes, Concentration, DatasetSize, Monitor, OnPolicy
 from fpi.verify.suite import Instance
@@ -39,12 +41,18 @@ def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], Non
     return callback
 
 
-def run(instance: Instance, seed: int) -> Run:
+def make_monitors(testbed: Testbed, agent: PAC, walks: int, scale: float | None = None) -> list[Monitor]:
+    """One for every claim."""
+    kinds: tuple[type[DatasetSize | OnPolicy | Concentration | BadEpisodes], ...]
+    kinds = (DatasetSize, OnPolicy, Concentration, BadEpisodes)
+    return [*(kind(testbed, agent) for kind in kinds), Accuracy(testbed, agent, walks=walks, scale=scale)]
+
+
+def run(instance: Instance, seed: int, kind: type[PAC] = PAC) -> Run:
     """Learn once and check every claim. The same instance and seed give the same numbers anywhere."""
     testbed = instance.testbed()
-    agent = instance.agent(testbed)
-    monitors: list[Monitor] = [each(testbed, agent) for each in (DatasetSize, OnPolicy, Concentration, BadEpisodes)]
-    monitors.append(Accuracy(testbed, agent, walks=instance.walks, scale=instance.scale))
+    agent = instance.agent(testbed, kind)
+    monitors = make_monitors(testbed, agent, instance.walks, instance.scale)
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
     return Run(instance.name, seed, [tally for monitor in monitors for tally in monitor.tallies])

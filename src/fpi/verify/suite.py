@@ -33,8 +33,8 @@ class Instance:
     def testbed(self) -> Testbed:
         return make(self.family, kappa=self.kappa, **self.arguments)
 
-    def agent(self, testbed: Testbed) -> PAC:
-        return PAC(
+    def agent(self, testbed: Testbed, kind: type[PAC] = PAC) -> PAC:
+        return kind(
             testbed.features,
             actions=testbed.actions,
             horizon=testbed.horizon,
@@ -70,7 +70,7 @@ _HUBS_2 = Instance(
 _CORRIDOR_4 = Instance(
     "corridor, H=4",
     "HubCorridor",
-    {"B": 1, "m": 2, "K": 3, "p": 1, "q": 1},
+    {"B": 1, "m": 2, "K": 3, "p": 1, "q": 1, "junk": 1},
     epsilon=0.08,
     ridge=0.02,
     episodes=4_000,

@@ -1,0 +1,321 @@
+"""The monitors of `fpi verify`: silent on the algorithm, and each caught by an agent that is broken on purpose."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fpi import PAC, testbeds
+from fpi.verify import exact, report, suite
+from fpi.verify.run import run, run_all
+from fpi.verify.suite import Instance
+from fpi.verify.tally import ENOUGH, Tally, judge
+
+BANDIT = Instance("bandit", "LinBandit", {"d": 3, "K": 5}, epsilon=0.1, episodes=1_000, walks=40)
+COARSE_BANDIT = replace(BANDIT, epsilon=0.15, episodes=512)
+ARMS = Instance("arms", "DeepSea", {"N": 1}, epsilon=0.12, ridge=0.02, episodes=4_800, walks=1)
+COARSE_ARMS = replace(ARMS, epsilon=0.5, ridge=0.1, episodes=1_000)
+CORRIDOR = Instance("corridor", "HubCorridor", {"B": 1, "m": 2, "K": 3, "junk": 3}, epsilon=0.3, episodes=600, walks=5)
+
+
+def fired(instance, kind=PAC, seed=1):
+    return {tally.claim for tally in run(instance, seed, kind).tallies if tally.violations}
+
+
+# --- agents that are broken on purpose ---------------------------------------------------------------------
+
+
+class ExploresTooLong(PAC):
+    """Its idea of covered is a tenth of epsilon."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.datasets.threshold /= 10
+
+
+class DoesNotFreeze(PAC):
+    """Greedy for all data, also at covered states."""
+
+    window = 1
+
+    def decider(self, trail):
+        return self.datasets.decider(self.window, self.settings.explore, trail.seed, trail.episodes)
+
+
+class FreezesLate(DoesNotFreeze):
+    """Uses a later prefix than the first that covers."""
+
+    window = 10
+
+
+class StoresEveryUncoveredStep(PAC):
+    """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+        self.uncovered = []
+
+        def marking(observation, stage):
+            code = decide(observation, stage)
+            if code & 1:
+                self.uncovered.append((self.datasets.kept, stage, code >> 1))
+            return code
+
+        return marking
+
+    def learn(self, env, episodes, seed, callback):
+        def store(episode):
+            for kept, stage, action in self.uncovered[:-1]:
+                self.datasets.append(kept, stage, action, episode.rewards[stage:].sum(), episode.number)
+            callback(episode)
+
+        return super().learn(env, episodes, seed, callback=store)
+
+
+class AppendsInsideTheEpisode(PAC):
+    """Keeps the datum of an episode until the next one is under way, whose policy then moves between two steps."""
+
+    held = None
+
+    def commit(self, trail, explored):
+        self.held = (self.datasets.kept, *explored, trail.episodes - 1) if explored else None
+        super().commit(trail, None)
+
+    def learn(self, env, episodes, seed, callback):
+        step = env.step
+
+        def appending(action):
+            if self.held:
+                self.datasets.append(*self.held)
+                self.held = None
+            return step(action)
+
+        env.step = appending
+        return super().learn(env, episodes, seed, callback=callback)
+
+
+class ShiftsTargets(PAC):
+    """Stores returns that are too high."""
+
+    def commit(self, trail, explored):
+        super().commit(trail, explored and (*explored[:2], explored[2] + 0.3))
+
+
+class ClaimsTheWidthsOfAllData(PAC):
+    """Says of every prefix that it is as sure as all data make it."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        estimate = self.datasets.estimate
+
+        def boast(observation, stage, k):
+            return estimate(observation, stage, self.datasets.size(stage))[0], estimate(observation, stage, k)[1]
+
+        self.datasets.estimate = boast
+
+
+class ForgetsTheRidge(PAC):
+    """Leaves the bias of a ridge out of its bounds."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings | {"theta_bound": 1e-9})
+
+
+class ReportsOtherValues(PAC):
+    """Acts well, but reports values of which it is not sure."""
+
+    def explain(self, observation, stage):
+        known = super().explain(observation, stage)
+        return replace(known, values=known.values + 1)
+
+
+class PlaysTheWorst(PAC):
+    """Takes the worst action of a covered state."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+
+        def worst(observation, stage):
+            code = decide(observation, stage)
+            return code if code & 1 else 2 * int(self.explain(observation, stage).values.argmin())
+
+        return worst
+
+
+class PlaysTheWorstMostly(PlaysTheWorst):
+    """Takes the worst action of a covered state in three of four episodes."""
+
+    def decider(self, trail):
+        return super().decider(trail) if trail.episodes % 4 else PAC.decider(self, trail)
+
+
+class TooSure(PAC):
+    """Its alpha is a tenth of what the theory says."""
+
+    def alpha(self, stage, prefix=None):
+        return super().alpha(stage, prefix) / 10
+
+
+MUTANTS = [
+    (ExploresTooLong, COARSE_ARMS, "Lemma 1"),
+    (DoesNotFreeze, CORRIDOR, "Lemma 2"),
+    (FreezesLate, CORRIDOR, "Lemma 2"),
+    (StoresEveryUncoveredStep, CORRIDOR, "Lemma 2"),
+    (ShiftsTargets, COARSE_BANDIT, "Lemma 3"),
+    (ClaimsTheWidthsOfAllData, BANDIT, "Lemma 4"),
+    (ForgetsTheRidge, replace(BANDIT, ridge=3.0), "Lemma 4"),
+    (ReportsOtherValues, BANDIT, "Lemma 5"),
+    (PlaysTheWorst, BANDIT, "Lemma 6"),
+    (PlaysTheWorstMostly, ARMS, "Theorem 1"),
+]
+
+
+@pytest.mark.parametrize("mutant, instance, claim", MUTANTS)
+def test_every_mutant_is_caught_by_its_monitor_alone(mutant, instance, claim):
+    assert fired(instance, mutant) == {claim}
+
+
+def test_too_small_constants_are_caught_where_they_are_used():
+    assert fired(BANDIT, TooSure) == {"Lemma 4", "Lemma 5", "Lemma 6"}
+
+
+def test_data_that_come_inside_an_episode_fit_neither_its_policy_nor_its_noise():
+    assert fired(CORRIDOR, AppendsInsideTheEpisode) == {"Lemma 2", "Lemma 3"}
+
+
+@pytest.mark.parametrize(
+    "instance, claim",
+    [(instance, claim) for mutant, instance, claim in MUTANTS if mutant not in (FreezesLate, StoresEveryUncoveredStep)],
+)
+def test_the_algorithm_passes_where_mutants_are_caught(instance, claim):
+    found = {tally.claim: tally for tally in run(instance, 1).tallies}
+    assert not any(tally.violations for tally in found.values())
+    assert found[claim].counting > 0
+    assert found[claim].share > 0 or claim == "Lemma 2"
+
+
+# --- counting ----------------------------------------------------------------------------------------------
+
+
+def test_only_checks_with_a_bound_below_the_trivial_one_count():
+    tally = Tally("claim")
+    tally.add([1.0, 3.0, 0.5], [2.0, 2.0, 5.0], 4.0)
+    assert (tally.checks, tally.counting, tally.violations, tally.share) == (3, 2, 1, 1.5)
+    tally.add(np.zeros(0), 1.0, 2.0)
+    tally.add(9.0, 8.0, 4.0)  # a violated bound is one even where it is trivial
+    assert (tally.checks, tally.counting, tally.violations, tally.share) == (4, 2, 2, 1.5)
+
+
+def test_rounding_is_no_violation():
+    tally = Tally("claim")
+    tally.add([1 + 1e-12, 1e-12], [1.0, 0.0], 4.0)
+    assert tally.violations == 0
+
+
+def test_delta_allows_a_share_of_runs():
+    good, bad = Tally("Lemma 3", 10, 10, 0, 0.5), Tally("Lemma 3", 10, 10, 7, 2.0)
+    other = Tally("Lemma 4", 1, 1, 1, 1.0)
+    one_of_20 = [("a", bad), *[("b", good)] * 19, ("b", other)]
+    verdict = judge("Lemma 3", 0.05, one_of_20)
+    assert (verdict.instances, verdict.runs, verdict.checks, verdict.violations) == (2, 20, 200, 7)
+    assert (verdict.violating_runs, verdict.allowed_runs, verdict.share, verdict.broken) == (1, 1, 2.0, False)
+    assert judge("Lemma 3", 0.05, [("a", bad), *one_of_20]).broken
+    assert judge("Lemma 3", None, one_of_20).broken
+    assert not judge("Lemma 3", None, one_of_20, scaled=True).broken
+
+
+def test_rows_with_few_counting_checks_say_so():
+    few, enough = (judge("Lemma 1", None, [("a", Tally("Lemma 1", n, n))]) for n in (ENOUGH - 1, ENOUGH))
+    assert "vacuous" in " ".join(report.cells(few))
+    assert "vacuous" not in " ".join(report.cells(enough))
+    assert "say nothing" in report.conclusion([few])
+    assert report.conclusion([enough]) == "10,000 checks could have failed. No violation beyond what δ allows."
+
+
+def test_violations_are_named():
+    broken = judge("Lemma 2", None, [("a", Tally("Lemma 2", ENOUGH, ENOUGH, 3))])
+    assert "VIOLATED beyond what δ allows: Lemma 2" in report.conclusion([broken])
+    assert "3 in 1 run" in report.cells(broken)[5]
+
+
+# --- running -----------------------------------------------------------------------------------------------
+
+TINY = replace(BANDIT, episodes=64, walks=3, scale=0.5, seeds=2)
+
+
+def test_results_do_not_depend_on_the_number_of_processes():
+    tasks = report.tasks([TINY, replace(COARSE_ARMS, episodes=40)], seeds=2)
+    alone, together = (list(run_all(tasks, workers=workers)) for workers in (1, 2))
+    assert alone == together
+    assert [(each.instance, each.seed) for each in alone] == [("bandit", 0), ("bandit", 1), ("arms", 0), ("arms", 1)]
+    assert alone[0].tallies != alone[1].tallies
+
+
+def test_scaled_claims_have_rows_of_their_own():
+    seen = []
+    verdicts = report.verify([TINY], workers=1, progress=seen.append)
+    assert len(seen) == 2
+    assert [verdict.claim for verdict in verdicts[:7]] == list(report.CLAIMS)
+    assert [(verdict.claim, verdict.scaled) for verdict in verdicts[7:]] == [
+        (f"Lemma {number}, α × 0.5", True) for number in (4, 5, 6)
+    ]
+    assert verdicts[7].share == pytest.approx(2 * verdicts[3].share, rel=0.5)
+    assert all("scaled" in report.cells(verdict)[0] for verdict in verdicts[7:])
+
+
+def test_both_suites_ask_for_every_family_and_for_misspecification():
+    for instances in (suite.QUICK, suite.FULL):
+        assert {instance.family for instance in instances} >= {"LinBandit", "HubNet", "HubCorridor", "DeepSea", "Trap"}
+        assert any(instance.kappa > 0 for instance in instances)
+        assert all(instance.agent(instance.testbed()).settings.delta == suite.DELTA for instance in instances)
+
+
+# --- exact values ------------------------------------------------------------------------------------------
+
+
+def test_values_agree_with_the_evaluator_of_the_testbed():
+    testbed = testbeds.HubCorridor(B=1, m=2, K=2)
+    policy = testbeds.random_policy(2, seed=5)
+    values = exact.Values(testbed, policy)
+    for states in exact.pool(testbed, 5):
+        for state in states:
+            assert values.of(state) == pytest.approx(testbed.value(state, policy), abs=1e-12)
+            assert values.of_actions(state) == pytest.approx(testbed.action_values(state, policy), abs=1e-12)
+
+
+@pytest.mark.parametrize("testbed", [testbeds.DeepSea(3, cost=0.3), testbeds.HubCorridor(B=1, m=2, K=2)], ids=str)
+def test_the_lowest_value_is_that_of_the_worst_actions(testbed):
+    lowest = exact.lowest_value(testbed)
+    for start in testbed.held_out(3):
+        returns = []
+        for actions in itertools.product(range(testbed.actions), repeat=testbed.horizon):
+            returns.append(testbed.value(start, lambda state, actions=actions: actions[state[0]]))
+        assert lowest(start) == pytest.approx(min(returns), abs=1e-12)
+
+
+def test_the_played_policy_is_what_the_next_episode_plays():
+    """Two agents in step; one of them is asked in advance."""
+    testbed = CORRIDOR.testbed()
+    agent, twin = CORRIDOR.agent(testbed), CORRIDOR.agent(testbed)
+    env, twin_env = testbed.env(), testbed.env()
+    agent.learn(env, 1, seed=3)
+    twin.learn(twin_env, 1, seed=3)
+    explored = 0
+    for _ in range(100):
+        policy = exact.played_policy(testbed, agent)
+        episodes = []
+        twin.learn(twin_env, 1, callback=episodes.append)
+        start = testbed.state(episodes[0].observations[0])
+        assert [action for _, action in testbed.path(start, policy)] == episodes[0].actions.tolist()
+        explored += episodes[0].explored >= 0
+        agent.learn(env, 1)
+    assert 0 < explored
+
+
+def test_a_pool_has_states_of_every_stage_without_repetition():
+    testbed = testbeds.HubCorridor(B=1, m=2, K=2)
+    states = exact.pool(testbed, 4)
+    assert [len(stage) for stage in states] == [4, 4, 4, 2]
+    assert all(state[0] == stage for stage, found in enumerate(states) for state in found)
+    assert all(len(set(found)) == len(found) for found in states)
