@@ -15,6 +15,7 @@ SIZES = ((2_000, 16), (5_000, 64), (20_000, 256))
 RIDGES = (1.0, 1e-3, 1e-6, 1e-8)
 KINDS = ("dense", "low-rank", "tiles")
 QUERIES = 4
+MOST_EXACT = 10**8
 
 Long = NDArray[np.longdouble]
 
@@ -103,7 +104,9 @@ def measure(kind: str, n: int, d: int, ridge: float) -> Row:
         result.widths = max(result.widths, float(np.max(np.abs(widths[k] - exact_widths) / exact_widths)))
         scale = max(float(np.max(np.abs(exact_values))), 1e-300)
         result.values = max(result.values, float(np.max(np.abs(values[k] - exact_values))) / scale)
-        for query, width in zip(queries[-2:], exact_widths[-2:], strict=True):
+        if k * d * d > MOST_EXACT and k < n:
+            continue  # deciding with 32 digits takes seconds there; once, at the end, is enough
+        for query, width in zip(queries[-1:], exact_widths[-1:], strict=True):
             for nudge in (3e-9, -3e-9):
                 first = ours.first_cover(query[None], float(width * (1 + np.longdouble(nudge))))
                 result.decisions += 1

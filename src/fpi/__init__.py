@@ -21,7 +21,7 @@ _HOMES = {
     "RBF": "fpi.features",
     "ActionGrid": "fpi.control",
     "evaluate": "fpi.learning",
-    "check_agent": "fpi.check_agent",
+    "check_agent": "fpi.agent_checks",
     "JsonlLog": "fpi.logs",
     "TensorBoardLog": "fpi.logs",
 }
@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from fpi.agent_checks import check_agent
     from fpi.algorithms import PAC, load
-    from fpi.check_agent import check_agent
     from fpi.control import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.learning import evaluate

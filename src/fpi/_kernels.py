@@ -77,7 +77,7 @@ class Bank(NamedTuple):
     every: int  # data of a cell between two anchors
     cells: IntMatrix  # per cell, see COUNT ...
     sizes: IntVector  # per regression: data in all its blocks
-    ints: IntMatrix  # per datum, see CELL ...
+    ints: IntMatrix  # per datum, see ROW ...
     floats: FloatMatrix  # per datum, see TARGET ...
     indices: IndexMatrix  # per datum: its active columns; no columns if features are dense
     values: FloatMatrix  # per datum: the values there
@@ -89,9 +89,9 @@ class Bank(NamedTuple):
 
 
 COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `members`
-CELL, ORDER, ROW, ROW_LENGTH, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(
-    9
-)  # the last two are the caller's
+# Where row u begins, its local columns, joint prefix, cell, columns touched by then, low part, anchor; and two that are
+# kept for the caller.
+ROW, FIRST_COLUMN, END_COLUMN, ORDER, CELL, COLUMNS, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(11)
 TARGET, INNOVATION, GAIN, TRACE = range(4)
 LOG, MEMBERS, POOL, LOW, SLOTS = range(5)
 EPS = 2.220446049250313e-16
@@ -180,12 +180,11 @@ def settle(bank, cell, indices, where):
 def project(bank, datum, where, values):
     """g = u' phi for one datum of the log."""
     row = bank.ints[datum, ROW]
-    length = bank.ints[datum, ROW_LENGTH]
     if bank.indices.shape[1] == 0:
-        return dot(bank.pool[row : row + length], values)
+        return dot(bank.pool[row : row + bank.dim], values)
     g = 0.0
     for j in range(where.size):
-        if 0 <= where[j] < length:
+        if bank.ints[datum, FIRST_COLUMN] <= where[j] < bank.ints[datum, END_COLUMN]:
             g += bank.pool[row + where[j]] * values[j]
     return g
 
@@ -316,7 +315,7 @@ def exact_width2(bank, cell, position, where, values):
     if position == 0:
         return dd_div(dd_dot(values, values), ridge)
     start = bank.cells[cell, START]
-    t = bank.ints[bank.members[start + position - 1], ROW_LENGTH]
+    t = bank.ints[bank.members[start + position - 1], COLUMNS]
     data = np.empty((position, t))
     columns = np.empty(bank.indices.shape[1], np.int32)
     query = np.empty(t)
@@ -543,12 +542,6 @@ def append(bank, regression, block, indices, values, target, action, episode):
     settle(bank, cell, indices, where)
 
     t = bank.cells[cell, LOCAL]
-    row = bank.used[POOL]
-    low_row = bank.used[LOW]
-    if bank.indices.shape[1] == 0 and position >= bank.every:  # the block before last is over: take its place
-        low_row = bank.ints[bank.members[start + position - bank.every], LOW_ROW]
-    else:
-        bank.used[LOW] += t
     high = np.empty(t)
     low = np.zeros(t)
     value = solve(bank, datum, where, values, high, low)
@@ -557,17 +550,32 @@ def append(bank, regression, block, indices, values, target, action, episode):
         other = bank.members[start + p]
         g = deflate(bank, other, where, values, high, low)
         estimate = dd_add(estimate, dd_mul(g, (bank.floats[other, INNOVATION], 0.0)))
-    square = dd_pick(where, values, high, low)
+    square = dd_pick(where, values, high, low, 0)
     width2 = max(square[0], 0.0)
     root = dd_sqrt(dd_add((1.0, 0.0), square))
-    for i in range(t):
+    first = 0
+    end = t
+    if bank.indices.shape[1] > 0:  # u is 0 on columns that no chain of shared columns leads to
+        while first < end and high[first] == 0.0:
+            first += 1
+        while end > first and high[end - 1] == 0.0:
+            end -= 1
+    row = bank.used[POOL] - first  # where column 0 would be
+    low_row = bank.used[LOW] - first
+    if bank.indices.shape[1] == 0 and position >= bank.every:  # the block before last is over: take its place
+        low_row = bank.ints[bank.members[start + position - bank.every], LOW_ROW]
+    else:
+        bank.used[LOW] += end - first
+    for i in range(first, end):
         u = dd_div((high[i], low[i]), root)
         bank.pool[row + i] = u[0]
         bank.low[low_row + i] = u[1]
     ints[CELL] = cell
     ints[ORDER] = bank.sizes[regression] + 1
     ints[ROW] = row
-    ints[ROW_LENGTH] = t
+    ints[FIRST_COLUMN] = first
+    ints[END_COLUMN] = end
+    ints[COLUMNS] = t
     ints[LOW_ROW] = low_row
     ints[ACTION_TAKEN] = action
     ints[EPISODE] = episode
@@ -579,21 +587,22 @@ def append(bank, regression, block, indices, values, target, action, episode):
     bank.cells[cell, COUNT] += 1
     bank.sizes[regression] += 1
     bank.used[LOG] += 1
-    bank.used[POOL] += t
+    bank.used[POOL] += end - first
     return True
 
 
 @jit
-def dd_pick(where, values, high, low):
-    """The inner product of a query and a vector in two parts."""
+def dd_pick(where, values, high, low, first):
+    """The inner product of a query and a vector in two parts, which begins at column `first`."""
     s = (0.0, 0.0)
     if where.size == 0:
         for i in range(values.size):
             s = dd_add(s, dd_mul((high[i], low[i]), (values[i], 0.0)))
     else:
         for j in range(where.size):
-            if 0 <= where[j] < high.size:
-                s = dd_add(s, dd_mul((high[where[j]], low[where[j]]), (values[j], 0.0)))
+            i = where[j] - first
+            if 0 <= i < high.size:
+                s = dd_add(s, dd_mul((high[i], low[i]), (values[j], 0.0)))
     return s
 
 
@@ -605,13 +614,14 @@ def deflate(bank, datum, where, values, high, low):
     """
     row = bank.ints[datum, ROW]
     low_row = bank.ints[datum, LOW_ROW]
-    length = bank.ints[datum, ROW_LENGTH]
-    u_high = bank.pool[row : row + length]
-    u_low = bank.low[low_row : low_row + length]
-    g = dd_pick(where, values, u_high, u_low)
+    first = bank.ints[datum, FIRST_COLUMN]
+    end = bank.ints[datum, END_COLUMN]
+    u_high = bank.pool[row + first : row + end]
+    u_low = bank.low[low_row + first : low_row + end]
+    g = dd_pick(where, values, u_high, u_low, first)
     if g[0] != 0.0:
-        for i in range(length):
-            part = dd_mul(g, (u_high[i], np.float64(u_low[i])))
+        for i in range(first, end):
+            part = dd_mul(g, (u_high[i - first], np.float64(u_low[i - first])))
             high[i], low[i] = dd_add((high[i], low[i]), dd_negate(part))
     return g
 

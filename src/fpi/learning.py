@@ -196,9 +196,10 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
             f"horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(codes)} or less."
         )
+    explored = len(codes) - 1
+    while explored >= 0 and not codes[explored] & 1:
+        explored -= 1  # down to h_t
     covered = ~np.array(codes) & 1
-    uncovered = np.flatnonzero(covered == 0)
-    explored = int(uncovered[-1]) if uncovered.size else -1  # h_t
     return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), covered, explored)
 
 

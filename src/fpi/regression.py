@@ -18,6 +18,7 @@ Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 GROWTH = 1.125  # of the large arrays: memory stays near what is used
+SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
 
 
@@ -37,7 +38,7 @@ class RidgeBank:
             every=max(64, int(dim)),
             cells=np.zeros((cells, 4), np.int64),
             sizes=np.zeros(regressions, np.int64),
-            ints=np.zeros((0, 9), np.int64),
+            ints=np.zeros((0, 11), np.int64),
             floats=np.zeros((0, 4)),
             indices=np.zeros((0, nnz or 0), np.int32),
             values=np.zeros((0, dim if nnz is None else nnz)),
@@ -150,9 +151,10 @@ class PrefixRidge:
         for name, number in (("dim", dim), ("blocks", blocks)):
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
                 raise InputError(f"{name} is {number!r}; it counts things, so pass a whole number of at least 1.")
-        if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge > 0):
+        if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge >= SMALLEST_RIDGE):
             raise InputError(
-                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a finite number above 0 (the paper has 1/H)."
+                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a finite number of at least "
+                f"{SMALLEST_RIDGE:g} (the paper has 1/H)."
             )
         self.dim = int(dim)
         self.ridge = float(ridge)

@@ -38,6 +38,7 @@ from fpi.datasets import Dataset, Decide
 from fpi.errors import InputError
 from fpi.features import FeatureMap
 from fpi.learning import Trail
+from fpi.regression import SMALLEST_RIDGE
 
 UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
 
@@ -56,8 +57,9 @@ class Settings(Common):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("epsilon", "ridge"):
-            check_real(name, getattr(self, name), "a finite number above 0", lambda x: x > 0)
+        check_real("epsilon", self.epsilon, "a finite number above 0", lambda x: x > 0)
+        wanted = f"a finite number of at least {SMALLEST_RIDGE:g}"
+        check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
         if isinstance(self.freeze, str):
             if self.freeze not in ("exact", "never"):
                 raise InputError(f'freeze is {self.freeze!r}; pass "exact", "never", or how many prefixes to keep.')

@@ -1,0 +1,133 @@
+"""The command `fpi verify`: the paper's claims checked on exact testbeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fpi.cli.commands import app
+from fpi.errors import InputError, SaveError
+
+
+@app.command()
+def verify(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter runs: about half a minute.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Runs of every instance.", metavar="N", show_default="as many as its claims need"),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores")
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Draw pictures into DIR instead.", metavar="DIR", show_default=False)
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Measure episodes, data and remaining loss on longer problems instead.")
+    ] = False,
+) -> None:
+    """Check what the paper claims, on testbeds whose every value is known exactly.
+
+    Watches learning runs and counts, for every lemma and for Theorem 1, the
+    checks made, those that could have failed, and violations. The exit code is
+    1 if there are more violations than the failure probability δ allows.
+
+    Example: fpi verify --quick
+    """
+    for name, number in (("--seeds", seeds), ("--workers", workers)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
+    if plots is not None:
+        _draw(plots, seeds, workers)
+    if show:
+        _study(seeds, workers)
+    if plots is None and not show:
+        _check(quick, seeds, workers)
+
+
+def _check(quick: bool, seeds: int | None, workers: int | None) -> None:
+    from fpi.cli import showing
+    from fpi.verify import report, suite
+
+    instances = suite.QUICK if quick else suite.FULL
+    with _bar("verifying", len(report.tasks(instances, seeds))) as tick:
+        verdicts = report.verify(instances, seeds, workers, tick)
+    _show_table("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
+    showing.say(report.conclusion(verdicts))
+    if any(verdict.broken for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _study(seeds: int | None, workers: int | None) -> None:
+    from fpi.verify import show
+
+    numbers = range(seeds or show.SEEDS)
+    seas = _measure("DeepSea", show.solve_sea, show.SEAS, numbers, workers)
+    rows = [show.sea_cells(runs, sea) for sea, runs in zip(show.SEAS, seas, strict=True)]
+    _show_table("Episodes to solve DeepSea", show.SEA_HEADS, rows)
+    growths = _measure("data and loss", show.grow, show.GROWTHS, numbers, workers)
+    _show_table("Data and remaining loss", show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
+
+
+def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
+    from fpi import plots
+    from fpi.cli import showing
+    from fpi.verify import curves
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaveError(f"--plots {folder} is no folder to write to: {error.strerror}. Choose another.") from error
+    numbers = range(seeds or curves.SEEDS)
+    learning, growing = _measure("learning", curves.trace, (curves.LEARNING, curves.GROWING), numbers, workers)
+    maps = _measure("freezing", curves.map_freezing, curves.FREEZING, range(1), workers)
+    plots.draw_learning(learning, folder / "learning.png")
+    plots.draw_growth(growing, folder / "growth.png")
+    plots.draw_freezing([each[0] for each in maps], folder / "freezing.png")
+    showing.say(f"learning.png, growth.png and freezing.png are in {folder}.")
+
+
+def _measure(
+    text: str, work: Callable[..., Any], instances: Sequence[Any], seeds: range, workers: int | None
+) -> list[list[Any]]:
+    """The runs of every instance."""
+    from fpi.verify.run import run_all
+
+    tasks = [(instance, seed) for instance in instances for seed in seeds]
+    runs = []
+    with _bar(text, len(tasks)) as tick:
+        for run in run_all(tasks, work, workers):
+            runs.append(run)
+            tick(run)
+    return [runs[first : first + len(seeds)] for first in range(0, len(runs), len(seeds))]
+
+
+@contextmanager
+def _bar(text: str, total: int) -> Iterator[Callable[[Any], None]]:
+    """A progress bar over runs, where there is a terminal to show it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda _: progress.advance(task)
+
+
+def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
