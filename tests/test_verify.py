@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from fpi import PAC, testbeds
-from fpi.verify import exact, report, suite
+from fpi import PAC, plots, testbeds
+from fpi.cli import app
+from fpi.verify import curves, exact, report, show, suite
 from fpi.verify.run import run, run_all
 from fpi.verify.suite import Instance
 from fpi.verify.tally import ENOUGH, Tally, judge
@@ -153,8 +155,8 @@ class PlaysTheWorstMostly(PlaysTheWorst):
 class TooSure(PAC):
     """Its alpha is a tenth of what the theory says."""
 
-    def alpha(self, stage, prefix=None):
-        return super().alpha(stage, prefix) / 10
+    def alpha(self, stage, prefix=None, honest=PAC.alpha):
+        return honest(self, stage, prefix) / 10
 
 
 MUTANTS = [
@@ -232,7 +234,7 @@ def test_rows_with_few_counting_checks_say_so():
 def test_violations_are_named():
     broken = judge("Lemma 2", None, [("a", Tally("Lemma 2", ENOUGH, ENOUGH, 3))])
     assert "VIOLATED beyond what δ allows: Lemma 2" in report.conclusion([broken])
-    assert "3 in 1 run" in report.cells(broken)[5]
+    assert "3 in 1 of 1 runs" in report.cells(broken)
 
 
 # --- running -----------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ def test_scaled_claims_have_rows_of_their_own():
         (f"Lemma {number}, α × 0.5", True) for number in (4, 5, 6)
     ]
     assert verdicts[7].share == pytest.approx(2 * verdicts[3].share, rel=0.5)
-    assert all("scaled" in report.cells(verdict)[0] for verdict in verdicts[7:])
+    assert all("scaled" in report.cells(verdict) for verdict in verdicts[7:])
 
 
 def test_both_suites_ask_for_every_family_and_for_misspecification():
@@ -316,3 +318,137 @@ def test_a_pool_has_states_of_every_stage_without_repetition():
     assert 1 <= len(states[3]) <= 2
     assert all(state[0] == stage for stage, found in enumerate(states) for state in found)
     assert all(len(set(found)) == len(found) for found in states)
+
+
+# --- studies and pictures ----------------------------------------------------------------------------------
+
+
+def test_ranks_count_independent_directions():
+    assert show.ranks(testbeds.DeepSea(5)) == [2, 2, 2, 2, 2]
+    assert show.ranks(testbeds.LinBandit(d=6, K=4)) == [6]
+    assert [len(states) for states in show.layers(testbeds.DeepSea(3))] == [1, 2, 3]
+
+
+def test_a_sea_is_solved_with_one_datum_per_direction():
+    sea = replace(show.SEAS[0], arguments={"N": 6}, episodes=40)
+    found = show.solve_sea(sea, 0)
+    assert found.solved == found.last_datum == found.data == sum(show.ranks(sea.testbed())) == 12
+    assert found.uniform is not None and found.uniform > 1
+    rows = show.sea_rows([found], sea)
+    assert rows["solved"] == "in 1 of 1 runs, after 12 (12–12) episodes"
+    assert rows["lower bound"].startswith("12,")
+    assert "treasure found in 1 of 1 × 10,000 episodes" in rows["uniform actions"]
+
+
+def test_a_sea_that_was_given_too_few_episodes_is_not_solved():
+    sea = replace(show.SEAS[0], arguments={"N": 6}, episodes=10)
+    assert show.solve_sea(sea, 0).solved is None
+    assert show.sea_rows([show.solve_sea(sea, 0)], sea)["solved"] == "in 0 of 1 runs"
+
+
+def test_data_grow_like_rank_over_epsilon_squared():
+    found = show.grow(replace(show.GROWTHS[0], epsilon=0.3), 0)
+    assert found.episodes == int(1.5 * 6 / 0.3**2)
+    assert 0.8 < found.ratios[0] < 1.3
+    assert found.gap < found.random_gap / 2
+    assert show.growth_cells([found])[:3] == ("LinBandit", "0.3", "100")
+
+
+def test_curves_hold_what_was_lost_and_stored():
+    instance = replace(COARSE_ARMS, episodes=50)
+    found = curves.trace(instance, 0)
+    assert found.gaps.shape == (50,) and found.sizes.shape == (50, 1)
+    assert set(found.gaps) == {0.0, 0.9}
+    assert found.sizes[-1] == instance_data(instance)
+    assert (found.gaps[found.sizes[:, 0].argmax() + 1 :] == 0).all()  # nothing is lost once nothing is stored
+
+
+def instance_data(instance):
+    testbed = instance.testbed()
+    agent = instance.agent(testbed)
+    agent.learn(testbed.env(), instance.episodes, seed=0)
+    return agent.data_stored
+
+
+def test_a_map_tells_when_cells_froze():
+    found = curves.map_freezing(replace(curves.FREEZING[0], arguments={"N": 4}, episodes=50), 0).episodes
+    assert found.shape == (4, 4)
+    assert np.isnan(found[np.triu_indices(4, 1)]).all()  # cells that cannot be reached
+    assert (found[np.tril_indices(4, -1)] == 0).all()  # cells without a choice
+    assert (np.diff(np.diag(found)) < 0).all()  # the way to the treasure freezes from its end
+
+
+def test_pictures_are_drawn(tmp_path):
+    runs = [curves.trace(replace(COARSE_ARMS, episodes=150), seed) for seed in range(2)]
+    plots.draw_learning(runs, tmp_path / "learning.png")
+    plots.draw_growth(runs, tmp_path / "growth.png")
+    maps = [curves.map_freezing(replace(each, arguments={"N": 3}, episodes=2), 0) for each in curves.FREEZING]
+    plots.draw_freezing(maps, tmp_path / "freezing.png")
+    for name in ("learning", "growth", "freezing"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
+    run = curves.trace(replace(COARSE_ARMS, episodes=4), 0)
+    run = replace(run, episodes_bound=2.0, gap_bound=0.25)
+    assert plots.allowed_regret(run).tolist() == [1.0, 2.0, 2.25, 2.5]
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["verify", *map(str, arguments)], env={"COLUMNS": "80"})
+
+
+def test_the_command_prints_a_row_per_claim(monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", (TINY,))
+    result = command("--quick", "--seeds", 1)
+    assert result.exit_code == 0, result.output
+    for claim in report.CLAIMS:
+        assert f"\n{claim} " in result.output.replace("\n ", "\n")
+    assert "α × 0.5" in result.output
+    assert "No violation beyond what δ allows" in result.output
+    assert max(map(len, result.output.split("Lemma 1:")[0].splitlines())) <= 80
+
+
+def test_violations_make_the_command_fail(monkeypatch):
+    monkeypatch.setattr(suite, "FULL", (TINY,))
+    monkeypatch.setattr(PAC, "alpha", TooSure.alpha)
+    result = command("--seeds", 1)
+    assert result.exit_code == 1
+    assert "VIOLATED beyond what δ allows: Lemma 4" in result.output
+
+
+def test_the_command_draws(monkeypatch, tmp_path):
+    tiny = replace(COARSE_ARMS, episodes=150)
+    monkeypatch.setattr(curves, "LEARNING", tiny)
+    monkeypatch.setattr(curves, "GROWING", tiny)
+    monkeypatch.setattr(curves, "FREEZING", tuple(replace(i, arguments={"N": 3}, episodes=9) for i in curves.FREEZING))
+    result = command("--plots", tmp_path / "new" / "folder", "--seeds", 1, "--workers", 1)
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in tmp_path.glob("new/folder/*")) == ["freezing.png", "growth.png", "learning.png"]
+
+
+def test_the_command_shows_studies(monkeypatch):
+    monkeypatch.setattr(show, "SEAS", (replace(show.SEAS[0], arguments={"N": 4}, episodes=20),))
+    monkeypatch.setattr(show, "GROWTHS", (show.GROWTHS[0],))
+    result = command("--show", "--seeds", 2, "--workers", 1)
+    assert result.exit_code == 0, result.output
+    assert "in 2 of 2 runs, after 8 (8–8) episodes" in " ".join(result.output.split())
+    assert "LinBandit" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--workers"])
+def test_the_command_refuses_numbers_below_1(option):
+    result = command(option, 0)
+    assert result.exit_code == 2
+    assert f"{option} 0 is too small" in result.output
+
+
+def test_the_command_refuses_a_file_as_folder(tmp_path):
+    (tmp_path / "file").touch()
+    result = command("--plots", tmp_path / "file")
+    assert result.exit_code == 2
+    assert "is no folder to write to" in result.output

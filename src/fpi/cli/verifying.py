@@ -21,7 +21,8 @@ def verify(
         typer.Option(help="Runs of every instance.", metavar="N", show_default="as many as its claims need"),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores")
+        int | None,
+        typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores"),
     ] = None,
     plots: Annotated[
         Path | None, typer.Option(help="Draw pictures into DIR instead.", metavar="DIR", show_default=False)
@@ -57,20 +58,22 @@ def _check(quick: bool, seeds: int | None, workers: int | None) -> None:
     with _bar("verifying", len(report.tasks(instances, seeds))) as tick:
         verdicts = report.verify(instances, seeds, workers, tick)
     _show_table("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
-    showing.say(report.conclusion(verdicts))
+    showing.say(f"{report.legend()}\n{report.conclusion(verdicts)}")
     if any(verdict.broken for verdict in verdicts):
         raise typer.Exit(1)
 
 
 def _study(seeds: int | None, workers: int | None) -> None:
+    from fpi.cli import showing
     from fpi.verify import show
 
     numbers = range(seeds or show.SEEDS)
     seas = _measure("DeepSea", show.solve_sea, show.SEAS, numbers, workers)
-    rows = [show.sea_cells(runs, sea) for sea, runs in zip(show.SEAS, seas, strict=True)]
-    _show_table("Episodes to solve DeepSea", show.SEA_HEADS, rows)
+    for sea, runs in zip(show.SEAS, seas, strict=True):
+        showing.show_table(f"{sea.name}, ε = {sea.epsilon:g}, {len(numbers)} seeds", show.sea_rows(runs, sea))
     growths = _measure("data and loss", show.grow, show.GROWTHS, numbers, workers)
-    _show_table("Data and remaining loss", show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
+    title = f"Data and loss, {len(numbers)} seeds: mean (smallest–largest)"
+    _show_table(title, show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
 
 
 def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
@@ -125,9 +128,9 @@ def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE)
-    for head in heads:
-        table.add_column(head, overflow="fold")
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for number, head in enumerate(heads):
+        table.add_column(head, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)

@@ -104,7 +104,7 @@ FULL = (
 )
 QUICK = (
     replace(_BANDIT, episodes=1_000, epsilon=0.1, seeds=1),
-    replace(_SMALL_BANDIT, episodes=1_500, walks=500, seeds=4),
+    replace(_SMALL_BANDIT, episodes=1_000, walks=600, seeds=5),
     replace(_KAPPA_BANDIT, episodes=800, seeds=2),
     replace(_SEA_1, seeds=3),
     replace(_HUBS_2, episodes=4_000, seeds=2),
