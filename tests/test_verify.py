@@ -22,7 +22,7 @@ CORRIDOR = Instance("corridor", "HubCorridor", {"B": 1, "m": 2, "K": 3, "junk": 
 
 
 def fired(instance, kind=PAC, seed=1):
-    return {tally.claim for tally in run(instance, seed, kind).tallies if tally.violations}
+    return {tally.claim for tally in run(instance, seed, kind=kind).tallies if tally.violations}
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_scaled_claims_have_rows_of_their_own():
     seen = []
     verdicts = report.verify([TINY], workers=1, progress=seen.append)
     assert len(seen) == 2
-    assert [verdict.claim for verdict in verdicts[:7]] == list(report.CLAIMS)
+    assert [verdict.claim for verdict in verdicts[:7]] == list(suite.CLAIMS)
     assert [(verdict.claim, verdict.scaled) for verdict in verdicts[7:]] == [
         (f"Lemma {number}, α × 0.5", True) for number in (4, 5, 6)
     ]
@@ -405,7 +405,7 @@ def test_the_command_prints_a_row_per_claim(monkeypatch):
     monkeypatch.setattr(suite, "QUICK", (TINY,))
     result = command("--quick", "--seeds", 1)
     assert result.exit_code == 0, result.output
-    for claim in report.CLAIMS:
+    for claim in suite.CLAIMS:
         assert f"\n{claim} " in result.output.replace("\n ", "\n")
     assert "α × 0.5" in result.output
     assert "No violation beyond what δ allows" in result.output
@@ -438,6 +438,26 @@ def test_the_command_shows_studies(monkeypatch):
     assert "in 2 of 2 runs, after 8 (8–8) episodes" in " ".join(result.output.split())
     assert "LinBandit" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_the_command_checks_chosen_claims_only(monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", (replace(TINY, seeds=1),))
+    result = command("--quick", "--claims", "2, 5,T")
+    assert result.exit_code == 0, result.output
+    rows = [line.split("  ")[0].strip() for line in result.output.split("Lemma 1:")[0].splitlines()]
+    assert [row for row in rows if row.startswith(("Lemma", "Theorem"))] == [
+        "Lemma 2",
+        "Lemma 5",
+        "Theorem 1",
+        "Lemma 5, α × 0.5",
+    ]
+
+
+@pytest.mark.parametrize("claims", ["7", "1;2", "", "Lemma 1"])
+def test_the_command_refuses_claims_that_there_are_not(claims):
+    result = command("--quick", "--claims", claims)
+    assert result.exit_code == 2
+    assert "is not a list like 1,2,T" in result.output
 
 
 @pytest.mark.parametrize("option", ["--seeds", "--workers"])

@@ -98,6 +98,8 @@ class Explanation:
     """With probability 1 - delta the policy loses at most this from here on (Lemma 6); infinite while uncovered."""
     vacuous: bool
     """The gap bound is no better than the trivial one, the number of stages left."""
+    advice: str
+    """What would make a vacuous bound bite; empty if it is not vacuous."""
 
     def __str__(self) -> str:
         state = f"covered by the first {self.freezing_index} data" if self.covered else "not covered yet"
@@ -105,8 +107,8 @@ class Explanation:
             f"  action {a}: value {q:.4g}, width {w:.4g}, error at most {e:.4g}"
             for a, (q, w, e) in enumerate(zip(self.values, self.widths, self.value_error, strict=True))
         )
-        bound = "promises nothing here" if self.vacuous else f"promises a loss of at most {self.gap:.4g}"
-        return f"action {self.action}; the state is {state}\n{rows}\n  the theory {bound}"
+        bound = f"nothing here: {self.advice}" if self.vacuous else f"a loss of at most {self.gap:.4g}"
+        return f"action {self.action}; the state is {state}\n{rows}\n  the theory promises {bound}"
 
 
 class PAC(Agent):
@@ -209,7 +211,21 @@ class PAC(Agent):
             value_error=errors,
             gap=gap,
             vacuous=not gap < left,
+            advice="" if gap < left else self._advice(frozen is not None),
         )
+
+    def _advice(self, covered: bool) -> str:
+        if self.settings.window != UNLIMITED:
+            return "only exact freezing keeps stored returns valid"
+        try:
+            epsilon = self.theory.epsilon_for(self.horizon)
+        except InputError:
+            return "with this misspecification no epsilon would do; better features might"
+        if self.settings.epsilon > epsilon:
+            return (
+                f"it would take an epsilon of at most {epsilon:.3g} instead of {self.settings.epsilon:g}, and more data"
+            )
+        return "the data are still few" if covered else "the state is not covered yet; more episodes will change that"
 
     def dataset(self, stage: int) -> Dataset:
         """The data of one stage: features, actions, targets and episode numbers, in order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fpi.errors import InputError
 
@@ -78,22 +79,7 @@ class Constants:
         """
         if not (math.isfinite(target) and target > 0):
             raise InputError(f"target is {target!r}; pass the loss per episode to aim at, a finite number above 0.")
-        steps = 400
-        grid = [math.pow(SMALLEST_EPSILON, i / steps) for i in range(steps + 1)]  # from 1 downwards
-        best = min(grid, key=self.gap)
-        if self.gap(best) > target:
-            raise InputError(
-                f"no epsilon gives a gap of {target:g}: the smallest that the theory can promise here is "
-                f"{self.gap(best):.4g}, at epsilon = {best:.3g}. Aim at more, or use features that fit better."
-            )
-        first = next(i for i, epsilon in enumerate(grid) if self.gap(epsilon) <= target)
-        if first == 0:
-            return 1.0
-        above, below = grid[first - 1], grid[first]
-        for _ in range(60):  # gap(below) <= target < gap(above)
-            middle = math.sqrt(above * below)
-            above, below = (above, middle) if self.gap(middle) <= target else (middle, below)
-        return below
+        return _epsilon_for(self, target)
 
     def levels(self) -> float:
         """L-bar of FPI-Regret: floor(log2(sqrt(H) / kappa)) + 1, at least 2; infinite without misspecification.
@@ -110,3 +96,23 @@ class Constants:
             return math.inf
         n = self.dataset_bound(2.0**-level)
         return self.alpha(n, level=level) * 2.0**-level + self.misspecification
+
+
+@lru_cache(maxsize=64)  # agents ask again and again
+def _epsilon_for(constants: Constants, target: float) -> float:
+    steps = 400
+    grid = [math.pow(SMALLEST_EPSILON, i / steps) for i in range(steps + 1)]  # from 1 downwards
+    best = min(grid, key=constants.gap)
+    if constants.gap(best) > target:
+        raise InputError(
+            f"no epsilon gives a gap of {target:g}: the smallest that the theory can promise here is "
+            f"{constants.gap(best):.4g}, at epsilon = {best:.3g}. Aim at more, or use features that fit better."
+        )
+    first = next(i for i, epsilon in enumerate(grid) if constants.gap(epsilon) <= target)
+    if first == 0:
+        return 1.0
+    above, below = grid[first - 1], grid[first]
+    for _ in range(60):  # gap(below) <= target < gap(above)
+        middle = math.sqrt(above * below)
+        above, below = (above, middle) if constants.gap(middle) <= target else (middle, below)
+    return below

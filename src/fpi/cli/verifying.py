@@ -24,6 +24,12 @@ def verify(
         int | None,
         typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores"),
     ] = None,
+    claims: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these: lemmas by number, T for Theorem 1. Example: 1,2,T", metavar="LIST", show_default="all"
+        ),
+    ] = None,
     plots: Annotated[
         Path | None, typer.Option(help="Draw pictures into DIR instead.", metavar="DIR", show_default=False)
     ] = None,
@@ -47,16 +53,24 @@ def verify(
     if show:
         _study(seeds, workers)
     if plots is None and not show:
-        _check(quick, seeds, workers)
+        _check(quick, seeds, workers, claims)
 
 
-def _check(quick: bool, seeds: int | None, workers: int | None) -> None:
+def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | None) -> None:
     from fpi.cli import showing
     from fpi.verify import report, suite
 
+    names = list(suite.CLAIMS)
+    if claims is not None:
+        asked = {"Theorem 1" if word in ("t", "T") else f"Lemma {word}" for word in claims.replace(" ", "").split(",")}
+        if not asked <= set(names):
+            raise InputError(
+                f"--claims {claims} is not a list like 1,2,T: there are Lemmas 1 to 6, and T for Theorem 1."
+            )
+        names = [name for name in names if name in asked]
     instances = suite.QUICK if quick else suite.FULL
     with _bar("verifying", len(report.tasks(instances, seeds))) as tick:
-        verdicts = report.verify(instances, seeds, workers, tick)
+        verdicts = report.verify(instances, seeds, workers, tick, names)
     _show_table("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
     showing.say(f"{report.legend()}\n{report.conclusion(verdicts)}")
     if any(verdict.broken for verdict in verdicts):

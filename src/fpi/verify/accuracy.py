@@ -10,6 +10,7 @@ from fpi.verify.exact import Values, lowest_value, played_policy, pool, predicte
 from fpi.verify.monitors import Monitor
 from fpi.verify.tally import ROUNDING, Tally
 
+LEMMAS = frozenset({"Lemma 4", "Lemma 5", "Lemma 6"})
 PREFIXES = 12
 STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 
@@ -29,7 +30,7 @@ class Accuracy(Monitor):
     def __init__(self, testbed: Testbed, agent: PAC, *, walks: int = 40, scale: float | None = None) -> None:
         super().__init__(testbed, agent)
         self._scales = [1.0] if scale is None else [1.0, scale]
-        self._rows = [[Tally(scaled(lemma, s)) for s in self._scales] for lemma in ("Lemma 4", "Lemma 5", "Lemma 6")]
+        self._rows = [[Tally(scaled(lemma, s)) for s in self._scales] for lemma in sorted(LEMMAS)]
         self.tallies = [tally for row in self._rows for tally in row]
         self._walks = walks
         self._lowest = lowest_value(testbed)

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fpi.verify.accuracy import scaled
+from fpi.verify.accuracy import LEMMAS, scaled
 from fpi.verify.run import Run, run_all
-from fpi.verify.suite import DELTA, Instance
+from fpi.verify.suite import CLAIMS, DELTA, Instance
 from fpi.verify.tally import Verdict, judge
 
-CLAIMS = {  # what it says, and with which probability it may fail
-    "Lemma 1": ("a stage stores at most D data", None),
-    "Lemma 2": ("stored pairs stay on-policy", None),
-    "Lemma 3": ("the noise of stored returns concentrates", DELTA),
-    "Lemma 4": ("error of estimates from every prefix", DELTA),
-    "Lemma 5": ("error of frozen values", DELTA),
-    "Lemma 6": ("loss of the policy where covered", DELTA),
-    "Theorem 1": ("at most H·D episodes lose more than ε̄", DELTA),
-}
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
 
@@ -31,16 +22,17 @@ def verify(
     seeds: int | None = None,
     workers: int | None = None,
     progress: Callable[[Run], None] = lambda run: None,
+    claims: Sequence[str] = tuple(CLAIMS),
 ) -> list[Verdict]:
-    """Run the suite and judge every claim, the scaled ones last."""
+    """Run the suite and judge these claims, the scaled ones last."""
     found = []
-    for run in run_all(tasks(suite, seeds), workers=workers):
+    for run in run_all([(*task, claims) for task in tasks(suite, seeds)], workers=workers):
         found += [(run.instance, tally) for tally in run.tallies]
         progress(run)
-    verdicts = [judge(claim, delta, found) for claim, (_, delta) in CLAIMS.items()]
+    verdicts = [judge(claim, CLAIMS[claim][1], found) for claim in claims]
     scales = sorted({instance.scale for instance in suite if instance.scale is not None})
-    lemmas = ("Lemma 4", "Lemma 5", "Lemma 6")
-    return verdicts + [judge(scaled(lemma, s), DELTA, found, scaled=True) for s in scales for lemma in lemmas]
+    rows = [scaled(claim, scale) for scale in scales for claim in claims if claim in LEMMAS]
+    return verdicts + [judge(row, DELTA, found, scaled=True) for row in rows]
 
 
 def cells(verdict: Verdict) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from fpi.algorithms.pac import PAC
 from fpi.learning import Episode
 from fpi.testbeds import Testbed
-from fpi.verify.accuracy import Accuracy
+from fpi.verify.accuracy import LEMMAS, Accuracy
 from fpi.verify.monitors import BadEpisodes, Concentration, DatasetSize, Monitor, OnPolicy
-from fpi.verify.suite import Instance
+from fpi.verify.suite import CLAIMS, Instance
 from fpi.verify.tally import Tally
 
 
@@ -41,18 +41,29 @@ def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], Non
     return callback
 
 
-def make_monitors(testbed: Testbed, agent: PAC, walks: int, scale: float | None = None) -> list[Monitor]:
-    """One for every claim."""
-    kinds: tuple[type[DatasetSize | OnPolicy | Concentration | BadEpisodes], ...]
-    kinds = (DatasetSize, OnPolicy, Concentration, BadEpisodes)
-    return [*(kind(testbed, agent) for kind in kinds), Accuracy(testbed, agent, walks=walks, scale=scale)]
+def make_monitors(
+    testbed: Testbed, agent: PAC, claims: Collection[str], walks: int, scale: float | None = None
+) -> list[Monitor]:
+    """Those that these claims need."""
+    monitors: list[Monitor] = []
+    if "Lemma 1" in claims:
+        monitors.append(DatasetSize(testbed, agent))
+    if "Lemma 2" in claims:
+        monitors.append(OnPolicy(testbed, agent))
+    if "Lemma 3" in claims:
+        monitors.append(Concentration(testbed, agent))
+    if not LEMMAS.isdisjoint(claims):
+        monitors.append(Accuracy(testbed, agent, walks=walks, scale=scale))
+    if "Theorem 1" in claims:
+        monitors.append(BadEpisodes(testbed, agent))
+    return monitors
 
 
-def run(instance: Instance, seed: int, kind: type[PAC] = PAC) -> Run:
-    """Learn once and check every claim. The same instance and seed give the same numbers anywhere."""
+def run(instance: Instance, seed: int, claims: Collection[str] = tuple(CLAIMS), kind: type[PAC] = PAC) -> Run:
+    """Learn once and check the claims. The same instance and seed give the same numbers anywhere."""
     testbed = instance.testbed()
     agent = instance.agent(testbed, kind)
-    monitors = make_monitors(testbed, agent, instance.walks, instance.scale)
+    monitors = make_monitors(testbed, agent, claims, instance.walks, instance.scale)
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
     return Run(instance.name, seed, [tally for monitor in monitors for tally in monitor.tallies])

@@ -16,12 +16,13 @@ SOLVED = 0.05  # a loss of at most this share of V*
 UNIFORM = 10_000  # episodes of uniform exploration that are really played
 SEEDS = 5
 
+_LONG = Instance("DeepSea (a), N=64, no noise", "DeepSea", {"N": 64}, ridge=1e-3)
+_COSTLY = Instance("DeepSea (b), N=32, Bernoulli", "DeepSea", {"N": 32, "cost": 0.01}, ridge=1e-3)
 SEAS = (
-    Instance("DeepSea (a), N=64, no noise", "DeepSea", {"N": 64}, epsilon=1.0, ridge=1e-3, noise="none", episodes=300),
-    Instance("DeepSea (a), N=64, Bernoulli", "DeepSea", {"N": 64}, epsilon=0.3, ridge=1e-3, episodes=3_000),
-    Instance(
-        "DeepSea (b), N=32, Bernoulli", "DeepSea", {"N": 32, "cost": 0.01}, epsilon=0.5, ridge=1e-3, episodes=4_000
-    ),
+    replace(_LONG, noise="none", epsilon=1.0, episodes=300),
+    replace(_LONG, name="DeepSea (a), N=64, Bernoulli", epsilon=0.3, episodes=3_000),
+    replace(_COSTLY, epsilon=1.0, episodes=1_500),
+    replace(_COSTLY, epsilon=0.5, episodes=4_000),
 )
 
 _FAMILIES = (

@@ -10,6 +10,15 @@ from fpi.algorithms.pac import PAC
 from fpi.testbeds import Testbed, make
 
 DELTA = 0.05
+CLAIMS = {  # what it says, and with which probability it may fail
+    "Lemma 1": ("a stage stores at most D data", None),
+    "Lemma 2": ("stored pairs stay on-policy", None),
+    "Lemma 3": ("the noise of stored returns concentrates", DELTA),
+    "Lemma 4": ("error of estimates from every prefix", DELTA),
+    "Lemma 5": ("error of frozen values", DELTA),
+    "Lemma 6": ("loss of the policy where covered", DELTA),
+    "Theorem 1": ("at most H·D episodes lose more than ε̄", DELTA),
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""The constants of the paper against numbers computed by hand, and what agents make of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fpi
+import fpi.testbeds
+from fpi.algorithms.theory import Constants
+from fpi.errors import InputError
+
+PAPER = Constants(horizon=2, dim=3, ridge=0.5, delta=0.1, misspecification=0.01, theta_bound=4.0, mode="paper")
+TIGHT = Constants(horizon=2, dim=3, ridge=0.5, delta=0.1, misspecification=0.01, theta_bound=4.0)
+
+
+def test_the_papers_d_and_alpha_by_hand():
+    D = 2 * 3 / 0.2**2 * math.log(1 + 4 * 0.2**-4 / 0.25)
+    assert PAPER.dataset_bound(0.2) == pytest.approx(D)
+    alpha = (
+        math.sqrt(2 * 2 * (3 / 2 * math.log(1 + D / 1.5) + math.log(2 / 0.1)))
+        + math.sqrt(D) * 0.01
+        + math.sqrt(0.5) * 4
+    )
+    assert PAPER.alpha(D) == pytest.approx(alpha)
+    assert PAPER.gap(0.2) == pytest.approx(4 * (alpha * 0.2 + 0.01))
+    assert PAPER.episodes_bound(0.2) == pytest.approx(2 * D)
+
+
+def test_the_tight_d_is_the_largest_solution_of_the_inequality_it_comes_from():
+    D = TIGHT.dataset_bound(0.2)
+    bound = lambda n: 2 * 3 / 0.2**2 * math.log(1 + n / 1.5)  # noqa: E731
+    assert bound(D) == pytest.approx(D, rel=1e-9)
+    assert bound(1.001 * D) < 1.001 * D
+    assert PAPER.dataset_bound(0.2) > D
+
+
+def test_tight_noise_is_half_the_papers():
+    exact = Constants(2, 3, 0.5, 0.1, 0.0, 1e-9)
+    paper = Constants(2, 3, 0.5, 0.1, 0.0, 1e-9, "paper")
+    assert exact.alpha(100) == pytest.approx(paper.alpha(100) / 2, rel=1e-6)
+    assert exact.alpha(100, log_det=1.0) < exact.alpha(100)
+    assert paper.alpha(100, log_det=1.0) == paper.alpha(100)  # the paper does not look at the data
+
+
+def test_large_epsilon_does_not_shrink_d_below_what_the_proof_gives():
+    assert PAPER.dataset_bound(3.0) == PAPER.dataset_bound(1.0)
+
+
+@pytest.mark.parametrize("target", [50.0, 5.0, 1.0])
+def test_epsilon_for_a_target_is_the_largest_that_meets_it(target):
+    constants = Constants(2, 3, 0.5, 0.1, 0.0, 4.0)
+    epsilon = constants.epsilon_for(target)
+    assert constants.gap(epsilon) <= target * (1 + 1e-9)
+    assert epsilon == 1.0 or constants.gap(epsilon * 1.001) > target
+
+
+def test_impossible_targets_are_said_to_be_so():
+    with pytest.raises(InputError, match="smallest that the theory can promise"):
+        TIGHT.epsilon_for(0.01)
+    with pytest.raises(InputError, match="finite number above 0"):
+        TIGHT.epsilon_for(0.0)
+
+
+def test_levels_by_hand():
+    assert Constants(4, 3, 0.25, 0.1, 0.0, 1.0).levels() == math.inf
+    assert Constants(4, 3, 0.25, 0.1, 0.1, 1.0).levels() == math.floor(math.log2(2 / 0.1)) + 1 == 5
+    assert Constants(4, 3, 0.25, 0.1, 5.0, 1.0).levels() == 2
+    D = 2 * 3 * 16 * math.log(1 + 2**10 / 0.25)
+    alpha = (
+        math.sqrt(2 * 2 * (3 / 2 * math.log(1 + D / 1.5) + math.log(2 * 2 * 4 / 0.1)))
+        + math.sqrt(D) * 0.01
+        + math.sqrt(0.5) * 4
+    )
+    assert PAPER.level_gap(2) == pytest.approx(alpha / 4 + 0.01)
+    assert PAPER.level_gap(0) == math.inf
+
+
+def bandit(epsilon, episodes, **settings):
+    world = fpi.testbeds.LinBandit(d=4, K=3, seed=0)
+    agent = fpi.PAC(
+        world.features, actions=3, horizon=1, epsilon=epsilon, ridge=1.0, theta_bound=world.theta_bound, **settings
+    )
+    agent.learn(world.env(), episodes, seed=0)
+    return agent, world.observation(world.held_out(1)[0])
+
+
+def test_explain_gives_a_bound_that_bites():
+    agent, observation = bandit(0.1, 800)
+    why = agent.explain(observation, 0)
+    assert why.covered and not why.vacuous and why.advice == ""
+    assert why.gap == pytest.approx(2 * why.value_error.max()) and why.gap < 1
+    assert f"at most {why.gap:.4g}" in str(why)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "episodes", "settings", "advice"),
+    [
+        (0.6, 300, {}, "an epsilon of at most"),
+        (0.05, 20, {}, "not covered yet"),
+        (0.6, 300, {"freeze": "never"}, "only exact freezing"),
+        (0.6, 300, {"misspecification": 2.0}, "no epsilon would do"),
+    ],
+)
+def test_explain_says_what_would_make_a_vacuous_bound_bite(epsilon, episodes, settings, advice):
+    agent, observation = bandit(epsilon, episodes, **settings)
+    why = agent.explain(observation, 0)
+    assert why.vacuous and advice in why.advice and why.advice in str(why)
+
+
+def test_constants_of_an_agent_follow_its_settings():
+    agent, _ = bandit(0.3, 50, constants="paper")
+    assert agent.alpha(0) == agent.alpha(0, prefix=3) == agent.theory.alpha(agent.dataset_bound)
+    agent, _ = bandit(0.3, 50)
+    assert agent.alpha(0, prefix=3) < agent.alpha(0) < agent.theory.alpha(agent.dataset_bound)
+
+
+def test_summary_counts_decisions_and_data_and_survives_a_file(tmp_path):
+    world = fpi.testbeds.HubNet(seed=0)
+    agent = fpi.PAC(world.features, actions=world.actions, horizon=world.horizon, epsilon=1.0, ridge=0.25)
+    assert "nothing visited yet" in str(agent.summary())
+    covered = np.zeros(world.horizon, int)
+
+    def count(episode):
+        for stage in range(episode.length):
+            observation = episode.observations[stage]
+            covered[stage] += before.explain(observation, stage).covered
+
+    before = agent
+    for _ in range(60):
+        agent.save(tmp_path / "before.fpi")
+        before = fpi.load(tmp_path / "before.fpi", features=world.features)
+        agent.learn(world.env(), 1, seed=0 if agent.episodes == 0 else None, callback=count)
+    summary = agent.summary()
+    assert summary.episodes == 60 and (summary.visits == 60).all()
+    assert (summary.covered == covered).all() and covered.any()
+    assert summary.data.sum() == agent.data_stored
+    agent.save(tmp_path / "agent.fpi")
+    assert str(fpi.load(tmp_path / "agent.fpi", features=world.features).summary()) == str(summary)
