@@ -74,11 +74,11 @@ def train_all(seeds: int, episodes: int, console: Console) -> Curves:
 def show_table(curves: Curves, seeds: int, episodes: int, console: Console) -> None:
     parts = 5
     size = episodes // parts
-    table = Table(title=f"mean return, {seeds} seeds (smallest to largest seed in brackets)")
+    table = Table(title=f"mean return over {seeds} seeds, and its range over seeds")
     table.add_column("episodes")
     for mode in MODES:
         table.add_column(mode, justify="right")
-    table.add_column("seeds in which freezing is ahead", justify="right")
+    table.add_column("freezing ahead", justify="right")
     for part in range(parts):
         means = {
             mode: np.array([curves[mode, seed][part * size : (part + 1) * size].mean() for seed in range(seeds)])
@@ -87,8 +87,8 @@ def show_table(curves: Curves, seeds: int, episodes: int, console: Console) -> N
         ahead = int((means["exact freezing"] > means["no freezing"]).sum())
         table.add_row(
             f"{part * size + 1:,} to {(part + 1) * size:,}",
-            *(f"{m.mean():.1f}  [{m.min():.1f} to {m.max():.1f}]" for m in means.values()),
-            f"{ahead} of {seeds}",
+            *(f"{m.mean():.1f}  ({m.min():.0f} to {m.max():.0f})" for m in means.values()),
+            f"in {ahead} of {seeds}",
         )
     console.print(table)
 
@@ -133,9 +133,12 @@ def main() -> None:
     curves = train_all(options.seeds, options.episodes, console)
     show_table(curves, options.seeds, options.episodes, console)
     draw(curves, options.seeds, options.out)
-    console.print(f"The picture is in {options.out}. Both kinds of run explore alike; they differ in which data the")
-    console.print("decisions at well-explored states use: the first that sufficed (frozen), or all (not frozen).")
-    console.print("Few seeds are no proof: try --seeds 10 --episodes 55000.")
+    console.print(f"The picture is in {options.out}.")
+    console.print(
+        "Both kinds of run explore alike. They differ in the data behind decisions at well-explored states: "
+        "the first that sufficed (frozen), or all of them (not frozen). "
+        f"{options.seeds} seeds are no proof; try --seeds 10 --episodes 55000."
+    )
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | No
     with _bar("verifying", len(report.tasks(instances, seeds))) as tick:
         verdicts = report.verify(instances, seeds, workers, tick, names)
     _show_table("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
-    showing.say(f"{report.legend()}\n{report.conclusion(verdicts)}")
+    showing.say(f"{report.legend(names)}\n{report.conclusion(verdicts)}")
     if any(verdict.broken for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -144,7 +144,7 @@ def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
 
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, pad_edge=False)
     for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", no_wrap=number == 0)
+        table.add_column(head, overflow="fold", no_wrap=number == 0, min_width=max(map(len, head.split())))
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
