@@ -24,7 +24,7 @@ import pytest
 
 import fpi
 from fpi import persistence
-from fpi.errors import EnvironmentMismatch, FpiError, InputError, ModelFileError, NondeterminismWarning, SaveError
+from fpi.errors import EnvironmentMismatch, InputError, ModelFileError, NondeterminismWarning, SaveError
 
 SOURCES = str(Path(fpi.__file__).parent)
 HORIZON = 5
@@ -528,12 +528,10 @@ def test_the_honest_twin_of_the_lies_loads(model, file_of):
     assert model.read_bytes() == before == file_of(fpi.load(model))
 
 
-def test_a_false_generator_is_named_when_it_is_needed(model):
+def test_a_false_generator_is_named(model):
     lie(model, at("trail", "generator", value={"bit_generator": "os.system"}))
-    agent = fpi.load(model)
-    with pytest.raises(FpiError, match="not the state of a numpy bit generator"):
-        agent.learn(odd.Walk(), 3)
-    assert agent.episodes == 12
+    with pytest.raises(ModelFileError, match="not the state of a numpy bit generator"):
+        fpi.load(model)
 
 
 @pytest.mark.parametrize("features", [function, Reciprocal], ids=["function", "own sparse map"])
@@ -1102,3 +1100,94 @@ def test_json_in_files_is_json(model):
     """Standard readers agree on what a file says: no NaN, no infinity."""
     _, meta = persistence.read(model)
     json.loads(json.dumps(meta), parse_constant=lambda name: pytest.fail(name))
+
+
+# --- more of what people pass ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", ["alpha", "theory", "dataset_bound"])
+def test_asking_for_constants_before_the_features_have_shown_their_dimension_breaks_nothing(question):
+    agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
+    with pytest.raises(InputError, match="has not been called yet"):
+        agent.alpha(0) if question == "alpha" else getattr(agent, question)
+    agent.learn(odd.Walk(), 3, seed=0)
+    assert math.isfinite(agent.alpha(0)) and agent.dataset_bound > 0
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(1), 0.5, np.zeros(3), np.zeros((3, 1))], ids=["1", "0d", "3", "3x1"])
+def test_an_observation_of_another_shape_later_in_the_episode_is_named(wrong):
+    class Shrinking(odd.Walk):
+        def step(self, action):
+            return wrong, *super().step(action)[1:]
+
+    features = fpi.TileCoding([-9.0] * 2, [9.0] * 2, tiles=3, tilings=2, actions=3)
+    agent = fpi.PAC(features, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
+    with pytest.raises(EnvironmentMismatch, match="at step 1 of episode 1"):
+        agent.learn(Shrinking(), 2, seed=0)
+    assert agent.episodes == 0 and agent.data_stored == 0
+
+
+@pytest.mark.parametrize("reward", [None, "one", 1j], ids=repr)
+def test_a_reward_that_is_no_number_is_named(reward):
+    class Odd(odd.Walk):
+        def step(self, action):
+            observation, *_, info = super().step(action)
+            return observation, reward, False, False, info
+
+    agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
+    with pytest.raises(EnvironmentMismatch, match="the reward at step 1 is .* which is no number"):
+        agent.learn(Odd(), 1, seed=0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"epsilon": 1e200}, {"epsilon": 1e-200}, {"epsilon": 10**400}, {"ridge": 1e-160}, {"horizon": 10**9}],
+    ids=str,
+)
+def test_settings_beyond_what_arithmetic_or_memory_can_hold_are_refused(settings):
+    with pytest.raises(InputError):
+        fpi.PAC(lambda x: x, **{"actions": 2, "horizon": 3, "epsilon": 1.0, "ridge": 0.1, **settings})
+
+
+def test_a_reward_range_too_wide_for_arithmetic_is_refused():
+    with pytest.raises(InputError, match="reward_range"):
+        fpi.PAC(lambda x: x, actions=2, horizon=3, epsilon=1.0, ridge=0.1, reward_range=(-1e308, 1e308))
+
+
+def test_the_seed_of_no_episodes_is_kept():
+    def returns(*calls):
+        agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
+        env = odd.Walk()
+        return [agent.learn(env, episodes, seed=seed).returns.tolist() for episodes, seed in calls][-1]
+
+    assert returns((0, 5), (20, None)) == returns((20, 5))
+
+
+def test_an_environment_that_cannot_be_replayed_is_said_to_be_unchecked():
+    class OwnNumbers(odd.Walk):
+        def reset(self, **options):
+            observation, info = super().reset(**options)
+            self.count = getattr(self, "count", 0) + 1
+            return observation + self.count / 100, info
+
+    agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
+    with pytest.warns(NondeterminismWarning, match="could not be played again"):
+        agent.learn(OwnNumbers(), 2, seed=0)
+
+
+def test_prefix_ridge_takes_empty_sparse_data_and_refuses_what_it_cannot_hold():
+    ridge = fpi.PrefixRidge(10, 1.0)
+    ridge.append(([], []), 1.0)
+    ridge.append(([3], [1.0]), 2.0)
+    assert np.allclose(ridge.widths(([[3]], [[1.0]])).ravel(), [1, 1, math.sqrt(0.5)])
+    for refused in (
+        lambda: fpi.PrefixRidge(2**40, 1.0),
+        lambda: fpi.PrefixRidge(3, True),
+        lambda: ridge.append(([3], [1.0]), None),
+        lambda: ridge.append(([3], [1.0]), 10**400),
+        lambda: ridge.append(([3], [1e150]), 1.0),
+        lambda: ridge.first_cover(([[3]], [[1.0]]), "a"),
+    ):
+        with pytest.raises(InputError):
+            refused()
+    assert len(ridge) == 2

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fpi import PAC, plots, testbeds
 from fpi.cli import app
 from fpi.verify import curves, exact, report, show, suite
-from fpi.verify.run import run, run_all
+from fpi.verify.run import Run, run, run_all
 from fpi.verify.suite import Instance
 from fpi.verify.tally import ENOUGH, Tally, judge
 
@@ -140,7 +140,7 @@ class PlaysTheWorst(PAC):
 
         def worst(observation, stage):
             code = decide(observation, stage)
-            return code if code & 1 else 2 * int(self.explain(observation, stage).values.argmin())
+            return code if code & 1 else 2 * int(self.datasets.consult(observation, stage).values.argmin())
 
         return worst
 
@@ -412,6 +412,15 @@ def test_the_command_prints_a_row_per_claim(monkeypatch):
     assert max(map(len, result.output.split("Lemma 1:")[0].splitlines())) <= 80
 
 
+def test_large_numbers_fit_into_80_columns(monkeypatch):
+    large = Tally("Lemma 4", 12_345_678, 9_876_543, 0, 0.0321)
+    tallies = [large, Tally("Lemma 4, α × 0.5", 1_234_567, 0)]
+    monkeypatch.setattr(suite, "QUICK", (TINY,))
+    monkeypatch.setattr(report, "run_all", lambda tasks, workers: [Run("bandit", 0, tallies)] * 40)
+    row = next(line for line in command("--quick", "--claims", 4).output.splitlines() if line.startswith(" Lemma 4 "))
+    assert row.split() == ["Lemma", "4", "1", "493,827,120", "395,061,720", "0", "2", "of", "40", "×", "31.15"]
+
+
 def test_violations_make_the_command_fail(monkeypatch):
     monkeypatch.setattr(suite, "FULL", (TINY,))
     monkeypatch.setattr(PAC, "alpha", TooSure.alpha)
@@ -444,7 +453,7 @@ def test_the_command_checks_chosen_claims_only(monkeypatch):
     monkeypatch.setattr(suite, "QUICK", (replace(TINY, seeds=1),))
     result = command("--quick", "--claims", "2, 5,T")
     assert result.exit_code == 0, result.output
-    rows = [line.split("  ")[0].strip() for line in result.output.split("Lemma 1:")[0].splitlines()]
+    rows = [line.split("  ")[0].strip() for line in result.output.split("Lemma 2:")[0].splitlines()]
     assert [row for row in rows if row.startswith(("Lemma", "Theorem"))] == [
         "Lemma 2",
         "Lemma 5",

@@ -822,10 +822,10 @@ class Visited(NamedTuple):
     used: IntVector
 
 
-# A row: regression, first covering prefix or -1, the prefix that the action comes from, the action; then indices and
-# values; then for every action the data of its cell seen, the joint prefix of its first cover or -1, the squared width,
-# the estimate, and the squared width at the anchor.
-REGRESSION, FROZEN, DECIDED, ACTION, KEY = range(5)
+# A row: regression, first covering prefix or -1, the prefix that the action comes from, the action, the data of the
+# regression when it was last found uncovered; then indices and values; then for every action the data of its cell seen,
+# the joint prefix of its first cover or -1, the squared width, the estimate, and the squared width at the anchor.
+REGRESSION, FROZEN, DECIDED, ACTION, LOOKED, KEY = range(6)
 SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
 
 
@@ -870,6 +870,7 @@ def enter(bank, visited, slot, regression, indices, values, threshold):
     row[REGRESSION] = regression
     row[FROZEN] = -1
     row[DECIDED] = -1
+    row[LOOKED] = -1
     nnz = indices.size
     row[KEY : KEY + nnz] = indices
     row[KEY + nnz : KEY + 2 * nnz] = values
@@ -923,7 +924,16 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
     size = bank.sizes[regression]
     if rows[state, FROZEN] >= 0 and rows[state, DECIDED] == frozen_at(rows[state, FROZEN], size, window):
         return 2 * int(rows[state, ACTION])
+    if rows[state, LOOKED] == size:
+        return 2 * explore_row(rows[state], indices.size, rule, seed, episode, stage) + 1
     return reconsider(bank, rows[state], regression, indices, values, threshold, window, rule, seed, episode, stage)
+
+
+@jit
+def explore_row(row, nnz, rule, seed, episode, stage):
+    first = KEY + 2 * nnz
+    covered = row[first + COVERED :: FIELDS]
+    return explore(rule, covered, row[first + WIDTH2 :: FIELDS], row[first + VALUE :: FIELDS], seed, episode, stage)
 
 
 @jit
@@ -944,11 +954,10 @@ def reconsider(bank, row, regression, indices, values, threshold, window, rule, 
             elif k >= 0:
                 k = max(k, int(mine[COVERED]))
         if k < 0:
-            covered = row[first + COVERED :: FIELDS]
-            width2 = row[first + WIDTH2 :: FIELDS]
-            value = row[first + VALUE :: FIELDS]
-            return 2 * explore(rule, covered, width2, value, seed, episode, stage) + 1
+            row[LOOKED] = bank.sizes[regression]
+            return 2 * explore_row(row, indices.size, rule, seed, episode, stage) + 1
         row[FROZEN] = k
+        row[LOOKED] = -1
     k = frozen_at(int(row[FROZEN]), bank.sizes[regression], window)
     for a in range(bank.blocks):
         cell = regression * bank.blocks + a

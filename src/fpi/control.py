@@ -44,7 +44,7 @@ class RewardRange:
     high: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        if not (self.low < self.high and math.isfinite(self.high - self.low) and math.isfinite(self.low)):
             raise InputError(
                 f"reward_range=({self.low}, {self.high}) is not a range: it takes two finite numbers, the "
                 "smaller first. Give the smallest and the largest reward of a single step."
@@ -212,8 +212,14 @@ def get_generator(env: Env) -> GeneratorState | None:
 
 def set_generator(env: Env, state: GeneratorState | None) -> None:
     """Give the environment a new generator in this state; does nothing for None."""
+    if state is not None:
+        env.unwrapped.np_random = np.random.Generator(check_generator(state))
+
+
+def check_generator(state: GeneratorState | None) -> np.random.BitGenerator:
+    """A bit generator in this state, or any for None; raises InputError where it is no state."""
     if state is None:
-        return
+        return np.random.PCG64(0)
     try:
         bits = BIT_GENERATORS[state["bit_generator"]](0)
         # numpy believes any position and any length, and would read outside its memory
@@ -225,7 +231,7 @@ def set_generator(env: Env, state: GeneratorState | None) -> None:
             f"this is not the state of a numpy bit generator: {error}. The environment's generator is "
             "unchanged. Use a state that get_generator returned."
         ) from error
-    env.unwrapped.np_random = np.random.Generator(bits)
+    return bits
 
 
 def _plain(value: Any) -> Any:

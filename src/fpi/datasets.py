@@ -85,6 +85,10 @@ class Datasets:
     def bank(self) -> RidgeBank:
         """Made at first use, since a plain function shows its dimension only when it is called."""
         if self._lazy_bank is None:
+            if not self.features.dim:
+                raise InputError(
+                    "the feature function has not been called yet, so its dimension is unknown. Learn or predict first."
+                )
             separate, actions = self.features.separate, self.features.actions
             self._lazy_bank = RidgeBank(
                 self.features.dim // actions if separate else self.features.dim,
@@ -147,6 +151,8 @@ class Datasets:
 
     def log_det(self, stage: int, k: int) -> float:
         """log det Sigma_k - log det Sigma_0."""
+        if not k:
+            return 0.0
         gains = self.bank.view.floats[self.bank.members(stage)[:k], _kernels.GAIN]
         return float(gains.sum())
 
@@ -169,17 +175,18 @@ class Datasets:
             self._walk = _Walk(features, self.bank.view, visited.view, settings)
         walk = self._walk
         self._kept = Kept(walk.kept, walk.values, None)  # an interrupt may have left an old one
-        x, next_code = walk.x, walk.next_code
+        x, next_code, dims = walk.x, walk.next_code, len(walk.x)
         walk.clock[:] = 0, settings[-1]
 
         def decide(observation: Any, stage: int) -> int:
             nonlocal x, next_code
-            if stage == 0:
-                try:
-                    x = x.reshape(np.shape(observation))
-                except ValueError:
-                    features.active(observation, stage)  # raises, naming both sizes
-            x[...] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
+            try:
+                if len(observation) != dims:
+                    raise ValueError
+                x[:] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
+            except (TypeError, ValueError):
+                features.active(observation, stage)  # raises, naming both sizes
+                x[:] = np.ravel(observation)  # a plain number, or as many in another shape
             code = next_code()
             if code >= 0:
                 return code
@@ -189,7 +196,7 @@ class Datasets:
             walk = self._walk = _Walk(features, self.bank.view, visited.view, settings)
             walk.kept[:] = self.kept.indices
             self._kept = Kept(walk.kept, walk.values, None)
-            x, next_code = walk.x.reshape(x.shape), walk.next_code
+            x, next_code = walk.x, walk.next_code
             walk.clock[:] = stage, settings[-1]
             return decide(observation, stage)
 

@@ -117,8 +117,8 @@ def learn(
             "use the same environment, or a new agent."
         )
     trail = replace(learner.trail, environment=name)
-    if seed is None and trail.seed is None:
-        seed = int.from_bytes(os.urandom(4))
+    if seed is None and not trail.episodes:
+        seed = int.from_bytes(os.urandom(4)) if trail.seed is None else trail.seed
     if seed is not None:
         trail = replace(trail, seed=seed, generator=None)
     else:
@@ -145,6 +145,8 @@ def learn(
                     break
                 if control.get_generator(env) != trail.generator:  # the callback played in this environment
                     control.set_generator(env, trail.generator)
+    if not episodes and seed is not None and not trail.episodes:
+        learner.commit(trail, None)  # keeps the seed for the next call
     returns, lengths, stages = zip(*rows, strict=True) if rows else ((), (), ())
     return History(np.array(returns, np.float64), np.array(lengths, np.int64), np.array(stages, np.int64))
 
@@ -204,12 +206,22 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
-    if not (allowed.low <= min(rewards) and max(rewards) <= allowed.high and math.isfinite(sum(rewards))):
-        for step, reward in enumerate(rewards, start=1):
-            try:
-                allowed.check(float(reward), step)
-            except EnvironmentMismatch as error:
-                raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
+    try:
+        if all(allowed.low <= reward <= allowed.high for reward in set(rewards)):  # false for NaN too
+            return math.fsum(rewards)
+    except TypeError:
+        pass  # not plain numbers: look at each
+    for step, reward in enumerate(rewards, start=1):
+        try:
+            allowed.check(float(reward), step)
+        except EnvironmentMismatch as error:
+            raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
+        except (TypeError, ValueError):
+            raise EnvironmentMismatch(
+                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is no number. Let the "
+                "environment return floats."
+            ) from None
+    rewards[:] = map(float, rewards)
     return math.fsum(rewards)
 
 
@@ -237,6 +249,13 @@ def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, mo
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
     actions = [moves[code >> 1] for code in play.codes]
     report = control.replay(env, before, actions, play.observations, end=play.end)
+    if report is None and number == 0:
+        warnings.warn(
+            "episode 1 could not be played again: its start does not come back with the environment's generator. "
+            "Whether transitions are deterministic was not checked, and going on later may not give the same bits.",
+            NondeterminismWarning,
+            stacklevel=4,
+        )
     if report is not None and not report.agrees:
         warnings.warn(
             f"episode {number + 1}, played again from the same start with the same actions, went another way at step "
@@ -318,7 +337,9 @@ def check_count(name: str, number: Any) -> None:
 
 def _name(env: Env) -> str:
     kind = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-    return f"{kind} with observations {env.observation_space}"
+    settings = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k != "render_mode"}
+    made = f" made with {settings}" if settings else ""
+    return f"{kind} with observations {env.observation_space}{made}"
 
 
 @contextlib.contextmanager

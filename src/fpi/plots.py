@@ -28,17 +28,16 @@ def draw_learning(runs: Sequence[Curves], path: Path) -> None:
     left.axhline(first.gap_bound, color=RED, ls="--")
     left.axvline(first.episodes_bound, color=GREY, ls=":")
     top = 1.2 * first.gap_bound
-    left.set(ylim=(0, top), xlabel="episode", ylabel="loss per episode", title="Gap")
+    left.set(ylim=(0, top), xlabel="episode", ylabel=f"loss, mean of {WINDOW} episodes", title="Gap")
     left.text(episodes[-1], first.gap_bound, "$\\bar\\varepsilon$ ", color=RED, ha="right", va="bottom")
     left.text(
         first.episodes_bound, top / 2, "$HD$ episodes may\nlose more than $\\bar\\varepsilon$ ", color=GREY, ha="right"
     )
-    left.text(episodes[-1], 0.1 * top, f"{len(runs)} seeds, mean of {WINDOW} episodes", color=BLUE, ha="right")
     right.plot(episodes, allowed_regret(first), color=RED, ls="--")
     right.set(xscale="log", yscale="log", xlabel="episode", ylabel="sum of losses", title="Regret")
     right.set_ylim(bottom=0.5)
     right.text(episodes[-1] / 40, allowed_regret(first)[-1] / 12, "what Theorem 1 allows ", color=RED, ha="right")
-    _finish(figure, first.name, path)
+    _finish(figure, f"{first.name}, {len(runs)} seeds", path)
 
 
 def allowed_regret(run: Curves) -> NDArray[np.float64]:

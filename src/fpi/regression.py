@@ -18,6 +18,7 @@ Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 GROWTH = 1.125  # of the large arrays: memory stays near what is used
+LARGEST = 1e60  # of features, targets and the ridge: their products stay finite
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
 
@@ -129,6 +130,15 @@ def _rehashed(slots: NDArray[np.int64]) -> NDArray[np.int64]:
     return grown
 
 
+def _is_real(number: object) -> bool:
+    return isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+
+
+def _is_sparse(phi: ArrayLike | Sparse, single: bool) -> bool:
+    """Whether features come as a pair of indices and values, not as an array."""
+    return isinstance(phi, tuple) and len(phi) == 2 and np.ndim(phi[0]) == (1 if single else 2)
+
+
 class PrefixRidge:
     """Append-only ridge regression with the width and the estimate at every prefix.
 
@@ -149,12 +159,12 @@ class PrefixRidge:
 
     def __init__(self, dim: int, ridge: float, *, blocks: int = 1) -> None:
         for name, number in (("dim", dim), ("blocks", blocks)):
-            if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-                raise InputError(f"{name} is {number!r}; it counts things, so pass a whole number of at least 1.")
-        if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge >= SMALLEST_RIDGE):
+            if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 1 <= number < 2**31:
+                raise InputError(f"{name} is {number!r}; it counts things, so pass a whole number from 1 to 2**31 - 1.")
+        if not (_is_real(ridge) and SMALLEST_RIDGE <= ridge <= LARGEST):
             raise InputError(
-                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a finite number of at least "
-                f"{SMALLEST_RIDGE:g} (the paper has 1/H)."
+                f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a number from "
+                f"{SMALLEST_RIDGE:g} to {LARGEST:g} (the paper has 1/H)."
             )
         self.dim = int(dim)
         self.ridge = float(ridge)
@@ -174,9 +184,9 @@ class PrefixRidge:
         indices, values = self._rows(phi, single=True)
         if not (isinstance(block, int | np.integer) and 0 <= block < self.blocks):
             raise InputError(f"block is {block!r}; this regression has blocks 0 to {self.blocks - 1}.")
-        if not np.isfinite(target):
+        if not (_is_real(target) and abs(target) <= LARGEST):  # false for NaN too
             raise InputError(f"target is {target!r}; the regression needs finite numbers, so leave this datum out.")
-        nnz = None if not indices.size else indices.shape[1]
+        nnz = max(1, indices.shape[1]) if _is_sparse(phi, single=True) else None
         if self._bank is None:
             self._bank = RidgeBank(self.dim, self.ridge, regressions=1, blocks=self.blocks, nnz=nnz)
         self._bank.append(0, int(block), *self._fitted(indices, values), float(target))
@@ -195,13 +205,13 @@ class PrefixRidge:
         A width within 1e-9 * epsilon of epsilon counts as covered. Where rounding could decide, the width is
         computed afresh with 32 digits, so the answer is the exact one.
         """
-        if not (np.isfinite(epsilon) and epsilon > 0):
-            raise InputError(f"epsilon is {epsilon!r}; it bounds a width, so pass a finite number above 0.")
+        if not (_is_real(epsilon) and 1e-100 <= epsilon <= 1e100):
+            raise InputError(f"epsilon is {epsilon!r}; it bounds a width, so pass a number from 1e-100 to 1e100.")
         threshold = epsilon * (1 + WIDTH_TIE)
         first = 0
         for cell, where, values in self._queries(Phi, blocks):
             if self._bank is None:
-                if np.sqrt(values @ values / self.ridge) > threshold:
+                if np.sqrt(_kernels.dot(values, values) / self.ridge) > threshold:
                     return None
                 continue
             position = _kernels.cover_position(self._bank.view, cell, where, values, threshold)
@@ -226,7 +236,7 @@ class PrefixRidge:
         estimate = np.zeros_like(width2)
         for i, (cell, where, values) in enumerate(queries):
             if self._bank is None:
-                width2[i] = values @ values / self.ridge
+                width2[i] = _kernels.dot(values, values) / self.ridge
             else:
                 _kernels.trace_query(self._bank.view, cell, where, values, width2[i], estimate[i])
         return width2.T, estimate.T
@@ -254,7 +264,7 @@ class PrefixRidge:
 
     def _rows(self, phi: ArrayLike | Sparse, *, single: bool) -> Rows:
         """Checked (m, nnz) indices, with no columns if dense, and values."""
-        sparse = isinstance(phi, tuple) and len(phi) == 2 and np.ndim(phi[0]) == (1 if single else 2)
+        sparse = _is_sparse(phi, single)
         try:
             values = np.array(phi[1] if sparse else phi, np.float64)  # type: ignore[index]
             indices = np.array(phi[0] if sparse else np.empty((*values.shape[:-1], 0)))  # type: ignore[index]
@@ -265,9 +275,11 @@ class PrefixRidge:
         if values.ndim != 2 or (not sparse and values.shape[1] != self.dim):
             shape = f"({self.dim},)" if single else f"(m, {self.dim})"
             raise InputError(f"features have shape {values.shape[single:]}; this regression takes {shape}.")
-        if not np.all(np.isfinite(values)) or not np.all(np.isfinite(np.square(values).sum(axis=1))):
-            raise InputError("features hold NaN, infinite or overflowing numbers; the regression needs finite ones.")
+        if not np.all(np.abs(values) <= LARGEST):  # false for NaN too
+            raise InputError(f"features hold NaN or numbers beyond {LARGEST:g}; the regression needs finite ones.")
         if sparse:
+            if not indices.size:
+                indices = indices.astype(np.int64)  # numpy takes an empty list for floats
             if indices.shape != values.shape or indices.dtype.kind not in "iu":
                 raise InputError(f"sparse features need whole indices, one for each value; got {indices.shape}.")
             if np.any((indices < 0) | (indices >= self.dim)):
@@ -279,15 +291,16 @@ class PrefixRidge:
     def _fitted(self, indices: NDArray[np.int32], values: NDArray[np.float64], pad: bool = True) -> Rows:
         """One row in the form the bank keeps, dense or sparse."""
         columns, row = indices[0], values[0]
+        dense_row = not columns.size and row.size == self.dim
         if self._bank is None:
             return columns, row
         if self._bank.nnz is None:
-            if not columns.size:
+            if dense_row:
                 return columns, row
             dense = np.zeros(self.dim)
             dense[columns] = row
             return np.empty(0, np.int32), dense
-        if not columns.size:
+        if dense_row:
             columns = np.flatnonzero(row).astype(np.int32)
             row = row[columns]
         if pad:

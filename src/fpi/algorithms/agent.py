@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,13 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi import control, learning, persistence
 from fpi import features as feature_maps
-from fpi import learning, persistence
 from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Datasets, Decide, Kept
 from fpi.errors import InputError, ModelFileError
 from fpi.features import FeatureMap
 from fpi.learning import Callback, History, Policy, Trail
+
+MOST_CELLS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,11 @@ class Common:
     def __post_init__(self) -> None:
         for name in ("actions", "horizon"):
             check_whole(name, getattr(self, name), least=1)
+        if self.horizon * self.actions > MOST_CELLS:
+            raise InputError(
+                f"horizon x actions is {self.horizon * self.actions:,}; every pair has a dataset of its own, and "
+                f"{MOST_CELLS:,} are the most. Use a shorter horizon."
+            )
         check_real("delta", self.delta, "a probability between 0 and 1", lambda x: 0 < x < 1)
         check_real("misspecification", self.misspecification, "a finite number of at least 0", lambda x: x >= 0)
         if self.theta_bound is not None:
@@ -67,8 +73,8 @@ def check_whole(name: str, number: Any, least: int) -> None:
 
 
 def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool]) -> None:
-    real = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    if not (real and math.isfinite(number) and fits(number)):
+    real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+    if not (real and abs(number) <= 1e300 and fits(number)):  # false for NaN too
         raise InputError(f"{name} is {number!r}; pass {wanted}.")
 
 
@@ -185,7 +191,7 @@ class Agent:
         return Policy(self)
 
     def check_stage(self, stage: int) -> None:
-        if not isinstance(stage, int | np.integer) or not 0 <= stage < self.horizon:
+        if not isinstance(stage, int | np.integer) or isinstance(stage, bool) or not 0 <= stage < self.horizon:
             raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -260,6 +266,9 @@ def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Call
 
 def _trail(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> Trail:
     trail = Trail(**stored, visits=visits)
+    control.check_generator(trail.generator)
+    if not isinstance(trail.environment, str | None):
+        raise InputError(f"its environment is {trail.environment!r}")
     learning.check_count("episodes", trail.episodes)
     if trail.seed is not None:
         learning.check_count("seed", trail.seed)

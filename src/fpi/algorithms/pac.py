@@ -18,7 +18,7 @@ Algorithm 1. In every episode t,
 
 Later states of that episode are covered, hence frozen: the stored return stays a sample of Q^{pi_t} for ever.
 Theorem 1: with probability 1 - delta all but O~(d^2 H^4 / eps^2) episodes are eps-optimal, if Q^pi is linear in phi for
-every policy pi and transitions are deterministic.
+every policy pi and transitions are deterministic. (The eps of the theorem is a loss, 2H(alpha * epsilon + kappa).)
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Settings(Common):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_real("epsilon", self.epsilon, "a finite number above 0", lambda x: x > 0)
+        check_real("epsilon", self.epsilon, "a number from 1e-100 to 1e100", lambda x: 1e-100 <= x <= 1e100)
         wanted = f"a finite number of at least {SMALLEST_RIDGE:g}"
         check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
         if isinstance(self.freeze, str):
@@ -238,6 +238,8 @@ class PAC(Agent):
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
         s = self.settings
+        if not self.features.dim:
+            raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
         bound = s.theta_bound if s.theta_bound is not None else math.sqrt(self.features.dim) * self.horizon
         return Constants(self.horizon, self.features.dim, s.ridge, s.delta, s.misspecification, bound, s.constants)
 

@@ -15,7 +15,9 @@ from fpi.errors import InputError, SaveError
 
 @app.command()
 def verify(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter runs: about half a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer and shorter runs: about half a minute.", metavar=" ")
+    ] = False,
     seeds: Annotated[
         int | None,
         typer.Option(help="Runs of every instance.", metavar="N", show_default="as many as its claims need"),
@@ -34,7 +36,10 @@ def verify(
         Path | None, typer.Option(help="Draw pictures into DIR instead.", metavar="DIR", show_default=False)
     ] = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Measure episodes, data and remaining loss on longer problems instead.")
+        bool,
+        typer.Option(
+            "--show", help="Measure episodes, data and remaining loss on longer problems instead.", metavar=" "
+        ),
     ] = False,
 ) -> None:
     """Check what the paper claims, on testbeds whose every value is known exactly.
@@ -142,7 +147,7 @@ def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", no_wrap=number == 0, min_width=max(map(len, head.split())))
     for row in rows:

@@ -1,0 +1,47 @@
+"""What the documentation shows must run, and must be finished."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("module", ["fpi.regression", "fpi.algorithms.pac"])
+def test_examples_in_docstrings_run(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0 and result.failed == 0
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name)
+def test_pages_are_finished_and_their_links_lead_somewhere(page):
+    text = page.read_text()
+    assert not re.search(r"^[A-Z]+_[A-Z_]+$|TODO|FIXME", text, re.MULTILINE)
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (page.parent / link).exists(), link
+
+
+def test_every_name_in_paper_md_exists():
+    text = (ROOT / "docs/paper.md").read_text()
+    homes = (
+        "fpi._kernels",
+        "fpi.learning",
+        "fpi.datasets",
+        "fpi.regression",
+        "fpi.algorithms.pac",
+        "fpi.algorithms.theory",
+    )
+    modules = [importlib.import_module(home) for home in (*homes, "fpi.algorithms.agent")]
+    for name in re.findall(
+        r"`((?:_kernels|learning|PAC|Agent|Datasets|PrefixRidge|Constants|Explanation|Dataset|History)\.\w+)", text
+    ):
+        owner, attribute = name.split(".")
+        if owner in ("_kernels", "learning"):
+            assert hasattr(importlib.import_module(f"fpi.{owner}"), attribute), name
+        else:
+            kind = next(getattr(module, owner) for module in modules if hasattr(module, owner))
+            fields = getattr(kind, "__dataclass_fields__", {})
+            assert hasattr(kind, attribute) or attribute in fields, name
