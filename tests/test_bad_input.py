@@ -1102,7 +1102,7 @@ def test_json_in_files_is_json(model):
     json.loads(json.dumps(meta), parse_constant=lambda name: pytest.fail(name))
 
 
-# --- more of what people pass ------------------------------------------------------------------------------------------
+# --- more of what people pass -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("question", ["alpha", "theory", "dataset_bound"])

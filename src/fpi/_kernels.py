@@ -830,19 +830,19 @@ SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
 
 
 @jit_inline
-def find(visited, regression, indices, values):
+def find(table, rows, regression, indices, values):
     """The slot of a state in the table."""
-    mask = visited.table.size - 1
+    mask = table.size - 1
     z = mix(np.uint64(regression + 1))
     for j in range(indices.size):
         z = mix(z + np.uint64(indices[j] + 1))
     i = np.int64(z) & mask
-    while visited.table[i] != 0:
-        state = visited.table[i] - 1
-        same = visited.rows[state, REGRESSION] == regression
+    while table[i] != 0:
+        state = table[i] - 1
+        same = rows[state, REGRESSION] == regression
         for j in range(indices.size):
-            same = same and visited.rows[state, KEY + j] == indices[j]
-            same = same and visited.rows[state, KEY + indices.size + j] == values[j]
+            same = same and rows[state, KEY + j] == indices[j]
+            same = same and rows[state, KEY + indices.size + j] == values[j]
         if same:
             break
         i = (i + 1) & mask
@@ -854,7 +854,8 @@ def rehash(visited, nnz):
     """Enter all states into an empty table."""
     for state in range(visited.used[0]):
         row = visited.rows[state]
-        slot = find(visited, row[REGRESSION], row[KEY : KEY + nnz], row[KEY + nnz : KEY + 2 * nnz])
+        key, values = row[KEY : KEY + nnz], row[KEY + nnz : KEY + 2 * nnz]
+        slot = find(visited.table, visited.rows, row[REGRESSION], key, values)
         visited.table[slot] = state + 1
 
 
@@ -909,23 +910,34 @@ def resume(bank, cell, indices, values, mine, until, threshold):
 
 
 @jit_inline
+def standing(table, rows, size, regression, indices, values, window, rule, seed, episode, stage):
+    """The decision at a state about which nothing has changed since it was last asked, or -1."""
+    state = table[find(table, rows, regression, indices, values)] - 1
+    if state >= 0:
+        frozen = rows[state, FROZEN]
+        if frozen >= 0 and rows[state, DECIDED] == frozen_at(frozen, size, window):
+            return 2 * int(rows[state, ACTION])
+        if rows[state, LOOKED] == size:
+            return 2 * explore_row(rows[state], indices.size, rule, seed, episode, stage) + 1
+    return -1
+
+
+@jit
 def recall(bank, visited, regression, indices, values, threshold, window, rule, seed, episode, stage):
     """`decide` for sparse features in separate blocks, going on from what is known of the state.
 
     Returns -1 if `visited` has no room for a new state.
     """
-    slot = find(visited, regression, indices, values)
-    state = visited.table[slot] - 1
+    table, rows, size = visited.table, visited.rows, bank.sizes[regression]
+    code = standing(table, rows, size, regression, indices, values, window, rule, seed, episode, stage)
+    if code >= 0:
+        return code
+    slot = find(table, rows, regression, indices, values)
+    state = table[slot] - 1
     if state < 0:
         state = enter(bank, visited, slot, regression, indices, values, threshold)
         if state < 0:
             return -1
-    rows = visited.rows
-    size = bank.sizes[regression]
-    if rows[state, FROZEN] >= 0 and rows[state, DECIDED] == frozen_at(rows[state, FROZEN], size, window):
-        return 2 * int(rows[state, ACTION])
-    if rows[state, LOOKED] == size:
-        return 2 * explore_row(rows[state], indices.size, rule, seed, episode, stage) + 1
     return reconsider(bank, rows[state], regression, indices, values, threshold, window, rule, seed, episode, stage)
 
 
@@ -976,12 +988,16 @@ def follow_tiles(bank, visited, x, grid, values, kept, clock, threshold, window,
     -2 where x is not finite, and -1 where `visited` is full.
     """
     indices = np.empty(values.size, np.int32)
+    table, rows, sizes = visited.table, visited.rows, bank.sizes  # handing on all arrays would cost more than the rest
     while True:
         stage = clock[0]
         episode = clock[1]
         code = -2
         if tile_indices(x, grid, indices):
-            code = recall(bank, visited, stage, indices, values, threshold, window, rule, seed, episode, stage)
+            size = sizes[stage]
+            code = standing(table, rows, size, stage, indices, values, window, rule, seed, episode, stage)
+            if code < 0:
+                code = recall(bank, visited, stage, indices, values, threshold, window, rule, seed, episode, stage)
             if code > 0 and code & 1:
                 kept[:] = indices
         clock[0] += 1

@@ -176,14 +176,14 @@ class Datasets:
         walk = self._walk
         self._kept = Kept(walk.kept, walk.values, None)  # an interrupt may have left an old one
         x, next_code, dims = walk.x, walk.next_code, len(walk.x)
-        walk.clock[:] = 0, settings[-1]
+        walk.clock[0], walk.clock[1] = 0, settings[-1]
 
         def decide(observation: Any, stage: int) -> int:
             nonlocal x, next_code
             try:
                 if len(observation) != dims:
                     raise ValueError
-                x[:] = observation  # a copy as float64: any dtype and stride, and the environment may reuse its array
+                x[...] = observation  # a copy as float64: any dtype and stride, and environments may reuse theirs
             except (TypeError, ValueError):
                 features.active(observation, stage)  # raises, naming both sizes
                 x[:] = np.ravel(observation)  # a plain number, or as many in another shape

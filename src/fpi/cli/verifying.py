@@ -147,9 +147,10 @@ def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", no_wrap=number == 0, min_width=max(map(len, head.split())))
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, padding=0)
+    for head, *cells in zip(heads, *rows, strict=True):
+        words = [word for cell in (head, *cells) for word in cell.split()]
+        table.add_column(head, no_wrap=head == heads[0], min_width=max(map(len, words)))
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)

@@ -40,7 +40,7 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
     violations = f"{verdict.violations:,}"
     if verdict.violations:
         violations += f" in {verdict.violating_runs} of {verdict.runs} runs"
-    allowed = f"{verdict.allowed_runs} of {verdict.runs} runs" if verdict.allowed_runs else "none"
+    allowed = f"{verdict.allowed_runs}/{verdict.runs} runs" if verdict.allowed_runs else "none"
     margin = f"× {1 / verdict.share:.2f}" if verdict.share > 0 else "never used"
     return (
         verdict.claim,
