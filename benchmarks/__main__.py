@@ -5,12 +5,14 @@ import argparse
 from rich.console import Console
 
 from benchmarks import accuracy, decisions, learning, startup
+from fpi.testbeds.__main__ import time_table
 
 BENCHMARKS = {
     "startup": startup.run,
     "learning": learning.run,
     "decisions": decisions.run,
     "accuracy": accuracy.run,
+    "testbeds": lambda console: [console.print(line) for line in time_table()],
 }
 
 

@@ -134,6 +134,8 @@ def parse_env_args(pairs: Collection[str] | None) -> dict[str, Any]:
 def make_environment(name: str, args: dict[str, Any], action_grid: int | None, render_mode: str | None = None) -> Env:
     """`gymnasium.make` with errors that say what to do, and numbered actions if asked for."""
     extra = {} if render_mode is None else {"render_mode": render_mode}
+    if name.startswith("fpi/"):
+        import fpi.testbeds  # noqa: F401  (registers them)
     try:
         with extras_named(name):
             env = gym.make(name, **{**args, **extra})
