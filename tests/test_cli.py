@@ -594,7 +594,7 @@ ERRORS = {
         "`fpi check Acrobot-v1`",
     ),
     "reward range": ("train CartPole-v1 --reward-range 1 0", "--reward-range 1.0 0.0 is not a range", "smaller first"),
-    "epsilon": ("train CartPole-v1 --epsilon -1", "epsilon is -1.0; pass a finite number above 0"),
+    "epsilon": ("train CartPole-v1 --epsilon -1", "epsilon is -1.0; pass a number from 1e-100 to 1e100"),
     "ridge": ("train CartPole-v1 --ridge nan", "ridge is nan; pass a finite number of at least 1e-12"),
     "seed": ("train CartPole-v1 --seed -1", "seed is -1; pass a whole number"),
     "explore": ("train CartPole-v1 --explore well", "explore is 'well'; choose one of first, widest, greedy, random"),

@@ -17,7 +17,7 @@ from fpi.errors import InputError
 Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
-GROWTH = 1.125  # of the large arrays: memory stays near what is used
+GROWTH = 1.0625  # of the large arrays: memory stays near what is used
 LARGEST = 1e60  # of features, targets and the ridge: their products stay finite
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
