@@ -92,7 +92,7 @@ def _dense(d: int, n: int) -> tuple[float, int]:
     out = np.empty(1), np.empty(1), np.empty(1)
 
     def act() -> Any:
-        return _kernels.consult(view, 0, none, phi, epsilon * 1.001, *out)
+        return _kernels.consult(view, 0, none, phi, epsilon * 1.001, np.ones(len(phi), np.bool_), *out)
 
     assert act() > 0
     return _best(act, 20), ridge.nbytes

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 # Heavy modules load when their names are first used, so that `import fpi` is quick.
 _HOMES = {
     "PAC": "fpi.algorithms",
+    "Regret": "fpi.algorithms",
     "load": "fpi.algorithms",
     "PrefixRidge": "fpi.regression",
     "FeatureMap": "fpi.features",
@@ -36,6 +37,7 @@ __all__ = [
     "JsonlLog",
     "OneHot",
     "PrefixRidge",
+    "Regret",
     "TensorBoardLog",
     "TileCoding",
     "__version__",
@@ -46,7 +48,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fpi.agent_checks import check_agent
-    from fpi.algorithms import PAC, load
+    from fpi.algorithms import PAC, Regret, load
     from fpi.control import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.learning import evaluate

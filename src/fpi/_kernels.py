@@ -77,6 +77,7 @@ class Bank(NamedTuple):
     every: int  # data of a cell between two anchors
     cells: IntMatrix  # per cell, see COUNT ...
     sizes: IntVector  # per regression: data in all its blocks
+    log_dets: FloatVector  # per regression: log det Sigma - log det Sigma_0
     ints: IntMatrix  # per datum, see ROW ...
     floats: FloatMatrix  # per datum, see TARGET ...
     indices: IndexMatrix  # per datum: its active columns; no columns if features are dense
@@ -92,7 +93,7 @@ COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `membe
 # Where row u begins, its local columns, joint prefix, cell, columns touched by then, low part, anchor; and two that are
 # kept for the caller.
 ROW, FIRST_COLUMN, END_COLUMN, ORDER, CELL, COLUMNS, LOW_ROW, ANCHOR, ANCHOR_DIM, ACTION_TAKEN, EPISODE = range(11)
-TARGET, INNOVATION, GAIN, TRACE = range(4)
+TARGET, INNOVATION, LOG_DET, TRACE = range(4)
 LOG, MEMBERS, POOL, LOW, SLOTS = range(5)
 EPS = 2.220446049250313e-16
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
@@ -423,6 +424,20 @@ def state_at(bank, cell, position, where, values):
 
 
 @jit
+def covered_at_anchor(bank, cell, position, where, values, threshold):
+    """Whether the query is covered at a prefix that has an anchor, `position` being a multiple of `every`."""
+    datum = bank.members[bank.cells[cell, START] + position]
+    x = np.empty(bank.ints[datum, ANCHOR_DIM])
+    width2 = whiten(bank, datum, where, values, x)
+    width2 += dot(x, x)
+    limit = threshold * threshold
+    error = rounding(bank, cell, position + 1, width2) + 4.0 * EPS * limit
+    if abs(width2 - limit) > error:
+        return width2 < limit
+    return exact_cover(bank, cell, position, where, values, threshold)
+
+
+@jit
 def cover_position(bank, cell, where, values, threshold):
     """The first prefix of a cell that covers the query, or -1.
 
@@ -438,9 +453,7 @@ def cover_position(bank, cell, where, values, threshold):
             return -1
         while high - low > 1:
             middle = (low + high) // 2
-            position = middle * bank.every
-            width2, _, base = state_at(bank, cell, position, where, values)
-            if is_covered(bank, cell, position, where, values, width2, base, threshold):
+            if covered_at_anchor(bank, cell, middle * bank.every, where, values, threshold):
                 high = middle
             else:
                 low = middle
@@ -581,7 +594,8 @@ def append(bank, regression, block, indices, values, target, action, episode):
     ints[EPISODE] = episode
     bank.floats[datum, TARGET] = target
     bank.floats[datum, INNOVATION] = (target - estimate[0]) / root[0]
-    bank.floats[datum, GAIN] = np.log1p(width2)
+    bank.log_dets[regression] += np.log1p(width2)
+    bank.floats[datum, LOG_DET] = bank.log_dets[regression]
     bank.floats[datum, TRACE] = trace
     bank.members[start + position] = datum
     bank.cells[cell, COUNT] += 1
@@ -764,33 +778,58 @@ def cell_and_row(bank, regression, action):
 
 
 @jit
-def consult(bank, regression, indices, values, threshold, covered, width2, value):
-    """What all data say: fills the actions' coverage (negative: uncovered), squared widths and estimates.
+def consult(bank, regression, indices, values, threshold, allowed, covered, width2, value):
+    """What all data say of the allowed actions: their coverage (negative: uncovered), squared widths and estimates.
 
-    Returns the first joint prefix that covers every action, or -1.
+    Returns the first joint prefix that covers all of them, or -1.
     """
     k = 0
     where = np.empty(indices.shape[1], np.int32)
     for a in range(covered.size):
-        cell, row = cell_and_row(bank, regression, a)
-        locate(bank, cell, indices[row], where)
-        count = bank.cells[cell, COUNT]
-        width2[a], value[a], base = state_at(bank, cell, count, where, values[row])
-        covered[a] = -1.0
-        if is_covered(bank, cell, count, where, values[row], width2[a], base, threshold):
-            covered[a] = order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold))
-        k = -1 if covered[a] < 0 or k < 0 else max(k, int(covered[a]))
+        covered[a] = 0.0
+        if allowed[a]:
+            cell, row = cell_and_row(bank, regression, a)
+            locate(bank, cell, indices[row], where)
+            count = bank.cells[cell, COUNT]
+            width2[a], value[a], base = state_at(bank, cell, count, where, values[row])
+            if not is_covered(bank, cell, count, where, values[row], width2[a], base, threshold):
+                covered[a] = -1.0
+                k = -1
+    if k < 0:
+        return -1
+    for a in range(covered.size):
+        if allowed[a]:
+            cell, row = cell_and_row(bank, regression, a)
+            locate(bank, cell, indices[row], where)
+            position = position_at(bank, cell, k)
+            before, _, base = state_at(bank, cell, position, where, values[row])
+            if not is_covered(bank, cell, position, where, values[row], before, base, threshold):
+                k = order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold))
     return k
 
 
 @jit
-def estimate(bank, regression, indices, values, k, width2, value):
-    """Squared widths and estimates of all actions at joint prefix k."""
+def estimate(bank, regression, indices, values, k, allowed, width2, value):
+    """Squared widths and estimates of the allowed actions at joint prefix k."""
     where = np.empty(indices.shape[1], np.int32)
     for a in range(value.size):
-        cell, row = cell_and_row(bank, regression, a)
-        locate(bank, cell, indices[row], where)
-        width2[a], value[a], _ = state_at(bank, cell, position_at(bank, cell, k), where, values[row])
+        if allowed[a]:
+            cell, row = cell_and_row(bank, regression, a)
+            locate(bank, cell, indices[row], where)
+            width2[a], value[a], _ = state_at(bank, cell, position_at(bank, cell, k), where, values[row])
+
+
+@jit
+def log_det_at(bank, regression, k):
+    """log det Sigma_k - log det Sigma_0 of a regression at joint prefix k."""
+    for block in range(bank.blocks):
+        cell = regression * bank.blocks + block
+        position = position_at(bank, cell, k)
+        if position > 0:
+            datum = bank.members[bank.cells[cell, START] + position - 1]
+            if bank.ints[datum, ORDER] == k:
+                return bank.floats[datum, LOG_DET]
+    return 0.0
 
 
 @jit_inline
@@ -802,16 +841,88 @@ def frozen_at(k, size, window):
 @jit
 def decide(bank, regression, indices, values, actions, threshold, window, rule, seed, episode, stage):
     """Algorithm 1, line 3, from nothing but the data. Returns 2 * action, plus 1 if the state is uncovered."""
+    every = np.ones(actions, np.bool_)
     covered = np.empty(actions)
     width2 = np.empty(actions)
     value = np.empty(actions)
-    k = consult(bank, regression, indices, values, threshold, covered, width2, value)
+    k = consult(bank, regression, indices, values, threshold, every, covered, width2, value)
     if k < 0:
         return 2 * explore(rule, covered, width2, value, seed, episode, stage) + 1
     k = frozen_at(k, bank.sizes[regression], window)
-    estimate(bank, regression, indices, values, k, width2, value)
+    estimate(bank, regression, indices, values, k, every, width2, value)
     covered[:] = -1.0
     return 2 * best(value, covered)
+
+
+# --- Levels of FPI-Regret -------------------------------------------------------------------------------
+#
+# `progress` has a row for every action: where its query of this level stands, see SEEN ... below.
+
+
+SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
+
+
+@jit
+def look(bank, regression, indices, values, threshold, allowed, progress):
+    """The first prefix that covers all allowed actions, or -1.
+
+    Squared widths and estimates are those at that prefix, or on all data; COVERED < 0 marks uncovered actions.
+    """
+    width2, value = progress[:, WIDTH2], progress[:, VALUE]
+    k = consult(bank, regression, indices, values, threshold, allowed, progress[:, COVERED], width2, value)
+    if k >= 0:
+        estimate(bank, regression, indices, values, k, allowed, width2, value)
+    return k
+
+
+@jit
+def look_again(bank, regression, indices, values, threshold, allowed, progress):
+    """`look` for a state that comes back: goes on from where its last query stopped (SEEN < 0: nothing asked yet).
+
+    An action that is covered while others are not keeps the numbers of its first cover.
+    """
+    k = 0
+    for a in range(allowed.size):
+        mine = progress[a]
+        if not allowed[a]:
+            mine[COVERED] = 0
+            continue
+        cell, row = cell_and_row(bank, regression, a)
+        if mine[SEEN] < 0:
+            mine[SEEN] = 0
+            mine[VALUE] = 0.0
+            mine[WIDTH2] = mine[BASE] = width2 = start_width(bank, values[row])
+            nowhere = indices[row, :0]
+            mine[COVERED] = 0 if is_covered(bank, cell, 0, nowhere, values[row], width2, width2, threshold) else -1
+        if mine[COVERED] < 0:
+            resume(bank, cell, indices[row], values[row], mine, bank.cells[cell, COUNT], threshold)
+        if mine[COVERED] < 0:
+            k = -1
+        elif k >= 0:
+            k = max(k, int(mine[COVERED]))
+    if k >= 0:
+        for a in range(allowed.size):
+            if allowed[a]:
+                cell, row = cell_and_row(bank, regression, a)
+                resume(bank, cell, indices[row], values[row], progress[a], position_at(bank, cell, k), -1.0)
+    return k
+
+
+@jit
+def eliminate(values, widths, allowed, error, bias, slack, errors, survives):
+    """eq. (7): the allowed actions that may still be best, if values err by error * width + bias, and `slack` is given.
+
+    Returns what the upper end of an action's value has to reach.
+    """
+    bar = -np.inf
+    for a in range(values.size):
+        if allowed[a]:
+            errors[a] = error * widths[a] + bias
+            bar = max(bar, values[a] - errors[a])
+    bar -= slack
+    for a in range(values.size):
+        survives[a] = allowed[a] and values[a] + errors[a] >= bar - TIE * (1.0 + abs(bar))
+    return bar
 
 
 class Visited(NamedTuple):
@@ -826,7 +937,6 @@ class Visited(NamedTuple):
 # regression when it was last found uncovered; then indices and values; then for every action the data of its cell seen,
 # the joint prefix of its first cover or -1, the squared width, the estimate, and the squared width at the anchor.
 REGRESSION, FROZEN, DECIDED, ACTION, LOOKED, KEY = range(6)
-SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
 
 
 @jit_inline
@@ -894,7 +1004,7 @@ def resume(bank, cell, indices, values, mine, until, threshold):
     where = np.empty(indices.size, np.int32)
     before = locate(bank, cell, indices, where)
     seen = int(mine[SEEN])
-    if until <= bank.every:
+    if indices.size > 0 and until <= bank.every:
         seen = max(seen, min(before, until))  # data on other columns change nothing
     start = bank.cells[cell, START]
     while seen < until:

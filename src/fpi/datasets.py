@@ -1,11 +1,11 @@
-"""The datasets of all stages, and what the regressions on them say about a state.
+"""The datasets of all stages and levels, and what the regressions on them say about a state.
 
 Algorithms ask here in terms of observations; features, compiled loops and remembered decisions stay behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,12 +39,24 @@ class Consultation:
     values: NDArray[np.float64]
 
 
+class Look(NamedTuple):
+    """What the data of a stage and level say about the allowed actions of one state."""
+
+    covered_at: int | None
+    """The first prefix that covers all of them, or None."""
+    values: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    """Both at that prefix, or on all data; NaN for actions that are not allowed."""
+    uncovered: NDArray[np.bool_]
+
+
 class Kept(NamedTuple):
     """The features of the step that an episode may store."""
 
     indices: NDArray[np.int32]
     values: NDArray[np.float64]
     observation: Any  # None where the features can be saved without it
+    level: int = 1
 
 
 @dataclass(frozen=True)
@@ -64,13 +76,14 @@ class Dataset:
 
 
 class Datasets:
-    """One append-only regression per stage over the same features."""
+    """One append-only regression per stage and level over the same features."""
 
-    def __init__(self, features: FeatureMap, stages: int, ridge: float, epsilon: float) -> None:
+    def __init__(self, features: FeatureMap, stages: int, ridge: float, epsilons: Sequence[float]) -> None:
         self.features = features
         self.stages = stages
         self.ridge = ridge
-        self.threshold = epsilon * (1 + WIDTH_TIE)
+        self.thresholds = [epsilon * (1 + WIDTH_TIE) for epsilon in epsilons]  # of levels 1, 2, ...
+        self.threshold = self.thresholds[0]
         self._kept: Kept | None = None
         self._walk: _Walk | None = None
         self._sparse = features.separate and hasattr(features, "active")
@@ -93,7 +106,7 @@ class Datasets:
             self._lazy_bank = RidgeBank(
                 self.features.dim // actions if separate else self.features.dim,
                 self.ridge,
-                regressions=self.stages,
+                regressions=self.stages * len(self.thresholds),
                 blocks=actions if separate else 1,
                 nnz=self.features.nnz if self._sparse else None,  # type: ignore[attr-defined]
             )
@@ -108,8 +121,16 @@ class Datasets:
     def __len__(self) -> int:
         return 0 if self._lazy_bank is None else int(self.bank.view.used[_kernels.LOG])
 
-    def size(self, stage: int) -> int:
-        return 0 if self._lazy_bank is None else int(self.bank.view.sizes[stage])
+    def _regression(self, stage: int, level: int) -> int:
+        return (level - 1) * self.stages + stage
+
+    def size(self, stage: int, level: int = 1) -> int:
+        return 0 if self._lazy_bank is None else int(self.bank.view.sizes[self._regression(stage, level)])
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Data per level (rows) and stage."""
+        shape = len(self.thresholds), self.stages
+        return np.zeros(shape, np.int64) if self._lazy_bank is None else self.bank.view.sizes.reshape(shape).copy()
 
     @property
     def nbytes(self) -> int:
@@ -135,26 +156,54 @@ class Datasets:
             )
         return indices, values
 
+    def key(self, observation: Any, stage: int) -> Hashable | None:
+        """What tells the state from others at its stage, if the features say; None if it need not come back."""
+        if not hasattr(self.features, "key"):
+            return None
+        name: Hashable = self.features.key(observation, stage)
+        return name
+
     def consult(self, observation: Any, stage: int) -> Consultation:
         """What all data of the stage say."""
         indices, values = self.rows(observation, stage)
         actions = self.features.actions
         covered, width2, value = np.empty(actions), np.empty(actions), np.empty(actions)
-        k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, covered, width2, value)
+        every = np.ones(actions, np.bool_)
+        k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, every, covered, width2, value)
         return Consultation(k if k >= 0 else None, np.sqrt(width2), value)
 
     def estimate(self, observation: Any, stage: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Widths and values of all actions from the first k data of the stage."""
-        width2, value = np.empty(self.features.actions), np.empty(self.features.actions)
-        _kernels.estimate(self.bank.view, stage, *self.rows(observation, stage), k, width2, value)
+        actions = self.features.actions
+        every, width2, value = np.ones(actions, np.bool_), np.empty(actions), np.empty(actions)
+        _kernels.estimate(self.bank.view, stage, *self.rows(observation, stage), k, every, width2, value)
         return np.sqrt(width2), value
 
-    def log_det(self, stage: int, k: int) -> float:
+    def look(self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_], known: Any = None) -> Look:
+        """What a level says of the allowed actions. `known.progress` lets a state that comes back go on."""
+        ask = _kernels.look
+        if known is None:
+            progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
+        else:
+            ask = _kernels.look_again
+            if known.progress is None:
+                known.progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
+                known.progress[:, _kernels.SEEN] = -1
+            progress = known.progress
+        regression = self._regression(stage, level)
+        k: int = ask(self.bank.view, regression, *rows, self.thresholds[level - 1], allowed, progress)
+        widths, uncovered = np.sqrt(progress[:, _kernels.WIDTH2]), progress[:, _kernels.COVERED] < 0
+        return Look(k if k >= 0 else None, progress[:, _kernels.VALUE].copy(), widths, uncovered)
+
+    def keep(self, rows: Rows, observation: Any, action: int, level: int) -> None:
+        """Remember an exploring step for `append`."""
+        row = 0 if self.features.separate else action
+        sample = None if hasattr(self.features, "to_config") else np.array(observation)[()]
+        self._kept = Kept(rows[0][row], rows[1][row], sample, level)
+
+    def log_det(self, stage: int, k: int, level: int = 1) -> float:
         """log det Sigma_k - log det Sigma_0."""
-        if not k:
-            return 0.0
-        gains = self.bank.view.floats[self.bank.members(stage)[:k], _kernels.GAIN]
-        return float(gains.sum())
+        return float(_kernels.log_det_at(self.bank.view, self._regression(stage, level), k)) if k else 0.0
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +298,8 @@ class Datasets:
     def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
         """Add one datum to a stage."""
         block = action if self.features.separate else 0
-        self.bank.append(stage, block, kept.indices, kept.values, target, action, episode)
+        regression = self._regression(stage, kept.level)
+        self.bank.append(regression, block, kept.indices, kept.values, target, action, episode)
 
     @property
     def last_episode(self) -> int:
@@ -257,12 +307,12 @@ class Datasets:
         view = self.bank.view if len(self) else None
         return -1 if view is None else int(view.ints[len(self) - 1, _kernels.EPISODE])
 
-    def dataset(self, stage: int) -> Dataset:
-        if not self.size(stage):
+    def dataset(self, stage: int, level: int = 1) -> Dataset:
+        if not self.size(stage, level):
             none = np.zeros(0, np.int64)
             return Dataset(np.zeros((0, self.features.dim)), none, np.zeros(0), none.copy())
         view = self.bank.view
-        data = self.bank.members(stage)
+        data = self.bank.members(self._regression(stage, level))
         actions = view.ints[data, _kernels.ACTION_TAKEN]
         features = np.zeros((len(data), self.features.dim))
         first = actions * view.dim if self.features.separate else np.zeros_like(actions)
@@ -276,7 +326,8 @@ class Datasets:
             return {}
         view, n = self.bank.view, len(self)
         return {
-            "stage": view.ints[:n, _kernels.CELL] // view.blocks,
+            "stage": view.ints[:n, _kernels.CELL] // view.blocks % self.stages,
+            "level": view.ints[:n, _kernels.CELL] // view.blocks // self.stages + 1,
             "action": view.ints[:n, _kernels.ACTION_TAKEN].copy(),
             "episode": view.ints[:n, _kernels.EPISODE].copy(),
             "target": view.floats[:n, _kernels.TARGET].copy(),
@@ -294,6 +345,7 @@ class Datasets:
         view = self.bank.view
         shapes = {
             "stage": (np.int64, (n,)),
+            "level": (np.int64, (n,)),
             "action": (np.int64, (n,)),
             "episode": (np.int64, (n,)),
             "target": (np.float64, (n,)),
@@ -305,14 +357,15 @@ class Datasets:
             if found is None or found.dtype != dtype or found.shape != shape:
                 raise InputError(f"its {name} are missing or do not have the shape {shape}")
         bounds = {
-            "stage": self.stages,
-            "action": self.features.actions,
-            "episode": 2**62,
-            "indices": view.dim,
+            "stage": (0, self.stages),
+            "level": (1, len(self.thresholds) + 1),
+            "action": (0, self.features.actions),
+            "episode": (0, 2**62),
+            "indices": (0, view.dim),
         }
-        for name, bound in bounds.items():
-            if np.any((tensors[name] < 0) | (tensors[name] >= bound)):
-                raise InputError(f"its {name} leave the range 0 to {bound - 1}")
+        for name, (first, end) in bounds.items():
+            if np.any((tensors[name] < first) | (tensors[name] >= end)):
+                raise InputError(f"its {name} leave the range {first} to {end - 1}")
         if np.any(np.diff(tensors["episode"]) <= 0):
             raise InputError("its episodes are out of order")
         if np.any(np.diff(np.sort(tensors["indices"], axis=1), axis=1) == 0):
@@ -322,7 +375,7 @@ class Datasets:
             raise InputError("it holds numbers that are not finite, or features of a norm above 1")
         for i in range(n):
             action = int(tensors["action"][i])
-            kept = Kept(tensors["indices"][i], tensors["values"][i], None)
+            kept = Kept(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
 

@@ -39,6 +39,7 @@ class RidgeBank:
             every=max(64, int(dim)),
             cells=np.zeros((cells, 4), np.int64),
             sizes=np.zeros(regressions, np.int64),
+            log_dets=np.zeros(regressions),
             ints=np.zeros((0, 11), np.int64),
             floats=np.zeros((0, 4)),
             indices=np.zeros((0, nnz or 0), np.int32),
@@ -223,10 +224,10 @@ class PrefixRidge:
     @property
     def log_dets(self) -> NDArray[np.float64]:
         """log det Sigma_k - log det Sigma_0 for every prefix k = 0..n."""
-        gains = np.zeros(len(self) + 1)
+        log_dets = np.zeros(len(self) + 1)
         if self._bank is not None:
-            gains[1:] = self._bank.view.floats[: len(self), _kernels.GAIN]
-        return np.cumsum(gains)
+            log_dets[1:] = self._bank.view.floats[: len(self), _kernels.LOG_DET]
+        return log_dets
 
     def _trace(
         self, Phi: ArrayLike | Sparse, blocks: Sequence[int] | None

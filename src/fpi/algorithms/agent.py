@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from fpi import control, learning, persistence
 from fpi import features as feature_maps
+from fpi.algorithms.theory import Constants
 from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Datasets, Decide, Kept
 from fpi.errors import InputError, ModelFileError
@@ -112,7 +114,7 @@ class Agent:
     """
 
     def __init__(
-        self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilon: float
+        self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilons: Sequence[float]
     ) -> None:
         self.settings = settings
         self.features = feature_maps.as_feature_map(features, settings.actions)
@@ -121,7 +123,7 @@ class Agent:
         self.rewards = RewardRange(*settings.reward_range)
         self.trail = Trail()
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
-        self.datasets = Datasets(self.features, self.horizon, ridge, epsilon)
+        self.datasets = Datasets(self.features, self.horizon, ridge, epsilons)
         self._ending: tuple[Trail, Kept | None, tuple[int, int, float] | None] | None = None
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
@@ -183,12 +185,20 @@ class Agent:
     def summary(self) -> Summary:
         """How much of what was visited is covered, and how many data it took, per stage."""
         visits = np.zeros((2, self.horizon), np.int64) if self.trail.visits is None else self.trail.visits
-        data = np.array([self.datasets.size(stage) for stage in range(self.horizon)], np.int64)
+        data = self.datasets.sizes().sum(axis=0)
         return Summary(self.episodes, visits[0].copy(), visits[1].copy(), data)
 
     def policy(self) -> Policy:
         """The learned policy for ordinary loops; it counts the stages itself."""
         return Policy(self)
+
+    def constants(self, ridge: float, scale: float = 1.0) -> Constants:
+        """The constants of the analysis for linear features, which must have shown their dimension."""
+        s, dim = self.settings, self.features.dim
+        if not dim:
+            raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
+        bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * self.horizon
+        return Constants(self.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, scale)
 
     def check_stage(self, stage: int) -> None:
         if not isinstance(stage, int | np.integer) or isinstance(stage, bool) or not 0 <= stage < self.horizon:

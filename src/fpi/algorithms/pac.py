@@ -158,7 +158,7 @@ class PAC(Agent):
             constants=constants,
             reward_range=reward_range,
         )
-        super().__init__(features, settings, ridge=float(ridge), epsilon=float(epsilon))
+        super().__init__(features, settings, float(ridge), epsilons=[float(epsilon)])
 
     def decider(self, trail: Trail) -> Decide:
         """Line 3: pi_t, on the datasets as they stand before episode t; `_kernels.decide` is its text.
@@ -237,11 +237,7 @@ class PAC(Agent):
     @property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        s = self.settings
-        if not self.features.dim:
-            raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
-        bound = s.theta_bound if s.theta_bound is not None else math.sqrt(self.features.dim) * self.horizon
-        return Constants(self.horizon, self.features.dim, s.ridge, s.delta, s.misspecification, bound, s.constants)
+        return self.constants(self.settings.ridge)
 
     @property
     def dataset_bound(self) -> float:

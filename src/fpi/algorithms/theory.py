@@ -13,6 +13,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from fpi.errors import InputError
 
 SMALLEST_EPSILON = 1e-6  # of the search in `epsilon_for`
@@ -34,6 +37,10 @@ class Constants:
     theta_bound: float
     """B, a bound on |theta^pi|; the paper has sqrt(d) H"""
     mode: str = "tight"
+    scale: float = 1.0
+    """Multiplies alpha; 1 is the theory."""
+    max_level: int = 40
+    """FPI-Regret tests and stores no level beyond it."""
 
     def dataset_bound(self, epsilon: float) -> float:
         """D, eq. (5): no stage stores more data (Lemma 1). For epsilon > 1 the proof needs 1, not 1/epsilon^2."""
@@ -62,7 +69,7 @@ class Constants:
         union = self.horizon / self.delta if level is None else 2 * self.horizon * level**2 / self.delta
         deviation = math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
         noise = deviation * math.sqrt(log_det + 2 * math.log(union))
-        return noise + math.sqrt(n) * self.misspecification + math.sqrt(self.ridge) * self.theta_bound
+        return self.scale * (noise + math.sqrt(n) * self.misspecification + math.sqrt(self.ridge) * self.theta_bound)
 
     def gap(self, epsilon: float) -> float:
         """eps-bar = 2H (alpha eps + kappa): where all actions of the start are covered, no more is lost (Lemma 6)."""
@@ -82,13 +89,8 @@ class Constants:
         return _epsilon_for(self, target)
 
     def levels(self) -> float:
-        """L-bar of FPI-Regret: floor(log2(sqrt(H) / kappa)) + 1, at least 2; infinite without misspecification.
-
-        The paper writes ln, but its regret lemma needs 2^-L-bar <= kappa / sqrt(H).
-        """
-        if self.misspecification == 0:
-            return math.inf
-        return max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.misspecification)) + 1)
+        """L-bar of FPI-Regret."""
+        return levels(self.horizon, self.misspecification)
 
     def level_gap(self, level: int) -> float:
         """Delta_l = alpha_l 2^-l + kappa, the accuracy of level l; level 0 promises nothing."""
@@ -96,6 +98,55 @@ class Constants:
             return math.inf
         n = self.dataset_bound(2.0**-level)
         return self.alpha(n, level=level) * 2.0**-level + self.misspecification
+
+    def level_loss(self, level: int) -> float:
+        """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
+
+        Its other steps are on levels from l to L-bar. With misspecification these may have larger Delta.
+        """
+        last = int(min(self.levels(), self.max_level + 1)) if self.misspecification else level
+        worst = max(self.level_gap(each - 1) for each in range(level, max(level, last) + 1))
+        return min(self.horizon, 4 * self.horizon**2 * worst)
+
+    def level_episodes(self, level: int) -> float:
+        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for
+        episode t = l, which tests no further level and may find everything covered.
+
+        Infinite for the last level, which stores nothing.
+        """
+        if level > self.max_level or level >= self.levels():
+            return math.inf
+        return self.horizon * self.dataset_bound(2.0**-level) + 1
+
+    def regret_bound(self, episodes: ArrayLike) -> NDArray[np.float64]:
+        """Theorem 2 with its constants: no more is lost in this many episodes, even if levels fill up in order."""
+        left = np.array(episodes, np.float64)
+        bound = np.zeros_like(left)
+        level = 1
+        while np.any(left > 0):
+            here = np.minimum(left, self.level_episodes(level))
+            bound += self.level_loss(level) * here
+            left -= here
+            level += 1
+        return bound
+
+    def mistakes_bound(self, epsilon: float) -> float:
+        """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
+        episodes, level = 0.0, 1
+        while math.isfinite(episodes) and self.level_loss(level) > epsilon:
+            episodes += self.level_episodes(level)
+            level += 1
+        return episodes
+
+
+def levels(horizon: int, misspecification: float) -> float:
+    """L-bar of FPI-Regret: floor(log2(sqrt(H) / kappa)) + 1, at least 2; infinite without misspecification.
+
+    The paper writes ln, but its regret lemma needs 2^-L-bar <= kappa / sqrt(H).
+    """
+    if misspecification == 0:
+        return math.inf
+    return max(2, math.floor(math.log2(math.sqrt(horizon) / misspecification)) + 1)
 
 
 @lru_cache(maxsize=64)  # agents ask again and again

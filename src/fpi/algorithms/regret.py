@@ -1,0 +1,230 @@
+"""FPI-Regret, Algorithm 2 of the paper: many accuracy levels, regret of order sqrt(T), Uniform-PAC.
+
+`levels` has the text of the algorithm, from its line 3 to what is stored; here is what the linear case fills in. With
+phi_i the features of the data of a stage and level l, and
+
+    Sigma_k^(l) = ridge * I + sum_{i <= k} phi_i phi_i'
+    D_l         = a bound on the size of a dataset of level l
+    alpha_l     = the factor between widths and errors of estimates on at most D_l data
+    Delta_l     = alpha_l 2^-l + kappa
+    L-bar       = floor(log2(sqrt(H) / kappa)) + 1
+
+(s, a) is covered by the first k data of level l if |phi(s, a)| in the inverse of Sigma_k^(l) is at most 2^-l, and
+Q^(l)(s, a) is the ridge estimate from them. Every action loses at most of the order of Delta_{l-1} where it is explored
+at level l; levels fill up after H D_l episodes. Hence Theorem 2: with probability 1 - delta, for all T at once,
+
+    Reg(T) = O~(sqrt(d^2 H^6 T) + sqrt(d) H^2 T kappa).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fpi.algorithms.agent import MOST_CELLS, Common, check_real, check_whole
+from fpi.algorithms.levels import MOST_LEVELS, LeveledAgent, Standing
+from fpi.algorithms.theory import Constants, levels
+from fpi.errors import InputError
+from fpi.features import FeatureMap
+from fpi.regression import SMALLEST_RIDGE
+
+ELIMINATIONS = ("paper", "stage", "interval")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Common):
+    """Everything that shapes a Regret agent beside its features."""
+
+    explore: str = "greedy"
+    scale: float = 1.0
+    """Multiplies alpha_l: 1 is the theory, smaller values eliminate sooner than it allows."""
+    ridge: float | None = None
+    """lambda of the regressions; None is the paper's 1/H."""
+    max_level: int | None = None
+    """The last level to test and store; None is as many as the misspecification allows."""
+    elimination: str = "paper"
+    """How far below the best an action may be and stay. "paper": 2H Delta_l. "stage": 2 Delta_l for every stage that is
+    left, which is all the proof needs. "interval": the confidence intervals of the estimates at the frozen prefix, and
+    2 Delta_l for every later stage."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real("scale", self.scale, "a number above 0; 1 is the theory", lambda x: x > 0)
+        if self.ridge is not None:
+            wanted = f"None for 1/H, or a finite number of at least {SMALLEST_RIDGE:g}"
+            check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
+        if self.max_level is not None:
+            check_whole("max_level", self.max_level, least=1)
+        if self.elimination not in ELIMINATIONS:
+            raise InputError(f"elimination is {self.elimination!r}; choose one of {', '.join(ELIMINATIONS)}.")
+        cells = self.horizon * self.actions * self.levels
+        if cells > MOST_CELLS:
+            raise InputError(
+                f"horizon x actions x levels is {cells:,}; each has a dataset of its own, and {MOST_CELLS:,} are the "
+                "most. Use a shorter horizon, or a smaller max_level."
+            )
+
+    @property
+    def levels(self) -> int:
+        """The last level that is tested and stored."""
+        wanted = MOST_LEVELS if self.max_level is None else int(self.max_level)
+        return int(min(wanted, MOST_LEVELS, levels(self.horizon, self.misspecification) - 1))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+
+    action: int
+    """What `predict` answers."""
+    covered: bool
+    """Level 1 at least covers the state."""
+    level: int
+    """The last level that covers it, 0 if none does."""
+    freezing_index: int | None
+    """k^(l)(s) of that level: so many of its data are behind the decision."""
+    standings: tuple[Standing, ...]
+    """The state at every level up to the first that does not cover it: action sets, values, widths."""
+    reasons: tuple[str, ...]
+    """One for every action: still a candidate, or where and why it was eliminated."""
+    gap: float
+    """With probability 1 - delta the policy of that level loses at most this from here on; at most the stages left."""
+    vacuous: bool
+    """The bound is no better than the trivial one."""
+    scale: float
+    """What the theory's constants were multiplied by: below 1 the bound is a rule of thumb."""
+
+    @property
+    def values(self) -> Any:
+        """Estimates at the last level that covers the state, or at level 1 on all its data."""
+        return self.standings[max(self.level, 1) - 1].values
+
+    @property
+    def widths(self) -> Any:
+        """Widths, like `values`."""
+        return self.standings[max(self.level, 1) - 1].widths
+
+    def __str__(self) -> str:
+        state = f"covered up to level {self.level}" if self.covered else "not covered yet"
+        rows = "\n".join(f"  action {a}: {reason}" for a, reason in enumerate(self.reasons))
+        who = "the theory promises" if self.scale >= 1 else f"with constants times {self.scale:g}, no promise, it is"
+        bound = "nothing here yet" if self.vacuous else f"a loss of at most {self.gap:.4g}"
+        return f"action {self.action}; the state is {state}\n{rows}\n  {who} {bound}"
+
+
+class Regret(LeveledAgent):
+    """Frozen Policy Iteration for regret (Algorithm 2). It needs no accuracy and no number of episodes.
+
+    >>> import fpi
+    >>> from fpi import testbeds
+    >>> testbed = testbeds.LinBandit(d=6, K=10)
+    >>> agent = fpi.Regret(testbed.features, actions=10, horizon=1, theta_bound=testbed.theta_bound, scale=0.1)
+    >>> history = agent.learn(testbed.env(), episodes=50, seed=0)
+    >>> len(agent.dataset(stage=0, level=1)) > 0
+    True
+
+    `features` is as for `fpi.PAC`, `Settings` says what the other arguments mean, and ties are broken as there. With
+    `scale=1`, the theory, action sets shrink only after very many episodes; practice needs less, and says so.
+    """
+
+    settings: Settings
+
+    def __init__(
+        self,
+        features: FeatureMap | Callable[..., Any],
+        *,
+        actions: int,
+        horizon: int,
+        scale: float = 1.0,
+        ridge: float | None = None,
+        max_level: int | None = None,
+        explore: str = "greedy",
+        elimination: str = "paper",
+        delta: float = 0.05,
+        misspecification: float = 0.0,
+        theta_bound: float | None = None,
+        constants: str = "tight",
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        settings = Settings(
+            actions=actions,
+            horizon=horizon,
+            scale=scale,
+            ridge=ridge,
+            max_level=max_level,
+            explore=explore,
+            elimination=elimination,
+            delta=delta,
+            misspecification=misspecification,
+            theta_bound=theta_bound,
+            constants=constants,
+            reward_range=reward_range,
+        )
+        self.ridge = 1 / int(horizon) if ridge is None else float(ridge)
+        self.levels = settings.levels
+        super().__init__(features, settings, self.ridge, [2.0**-level for level in range(1, self.levels + 1)])
+        self._begin()
+        self._gaps: dict[int, float] = {}
+
+    # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
+
+    @property
+    def theory(self) -> Constants:
+        """The constants of the analysis for these settings; needs features that have shown their dimension."""
+        return self.constants(self.ridge, self.settings.scale)
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l = alpha_l 2^-l + kappa. It must not follow the data, or frozen action sets would change."""
+        if level not in self._gaps:
+            self._gaps[level] = self.theory.level_gap(level)
+        return self._gaps[level]
+
+    def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
+        """What an action may be below the best, eq. (7), by one of the three rules.
+
+        The proof keeps pi*(s) for any threshold that is at least the errors of two estimates at s, plus 2 Delta_l for
+        every later stage. The first part may follow the data at the frozen prefix, which stay; the second is about
+        other states, whose prefixes are their own.
+        """
+        gap = self.level_gap(level)
+        if self.settings.elimination == "paper":
+            return 0.0, 0.0, 2 * self.horizon * gap
+        if self.settings.elimination == "stage":
+            return 0.0, 0.0, 2 * (self.horizon - stage) * gap
+        alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level)
+        return alpha, self.settings.misspecification, 2 * (self.horizon - stage - 1) * gap
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def explain(self, observation: Any, stage: int) -> Explanation:
+        """What the agent would do here, why, and what the theory promises."""
+        action = self.predict(observation, stage)
+        standings = self.standings(observation, stage)
+        frozen = [standing for standing in standings if standing.covered is not None]
+        left = self.horizon - stage
+        gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
+        return Explanation(
+            action=action,
+            covered=bool(frozen),
+            level=len(frozen),
+            freezing_index=frozen[-1].covered if frozen else None,
+            standings=standings,
+            reasons=tuple(_reason(a, standings) for a in range(self.actions)),
+            gap=float(gap),
+            vacuous=not gap < left,
+            scale=float(self.settings.scale),
+        )
+
+
+def _reason(action: int, standings: tuple[Standing, ...]) -> str:
+    for at in standings:
+        if at.survives is not None and not at.survives[action]:
+            error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
+            return (
+                f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
+                f"{at.bar:.4g}, which the best action, {at.action}, surpasses for sure"
+            )
+    last = standings[-1]
+    state = "not covered yet" if last.uncovered[action] else "a candidate"
+    return f"{state} at level {last.level}: value {last.values[action]:.4g}, width {last.widths[action]:.4g}"
