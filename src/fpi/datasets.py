@@ -185,11 +185,11 @@ class Datasets:
         if known is None:
             progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
         else:
-            ask = _kernels.look_again
-            if known.progress is None:
-                known.progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
-                known.progress[:, _kernels.SEEN] = -1
-            progress = known.progress
+            ask, progress = _kernels.look_again, known.progress
+            if progress is None:
+                progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
+                progress[:, _kernels.SEEN] = -1
+                known.progress = progress  # whole, whenever an interrupt comes
         regression = self._regression(stage, level)
         k: int = ask(self.bank.view, regression, *rows, self.thresholds[level - 1], allowed, progress)
         widths, uncovered = np.sqrt(progress[:, _kernels.WIDTH2]), progress[:, _kernels.COVERED] < 0
@@ -218,38 +218,11 @@ class Datasets:
         return self._decide_tiles(settings) if isinstance(self.features, TileCoding) else self._decide_sparse(settings)
 
     def _decide_tiles(self, settings: Ruling) -> Decide:
-        features, visited = self.features, self._visited
-        assert isinstance(features, TileCoding) and visited is not None
-        if self._walk is None or not self._walk.fits(self.bank.view, visited.view, settings):
-            self._walk = _Walk(features, self.bank.view, visited.view, settings)
-        walk = self._walk
-        self._kept = Kept(walk.kept, walk.values, None)  # an interrupt may have left an old one
-        x, next_code, dims = walk.x, walk.next_code, len(walk.x)
-        walk.clock[0], walk.clock[1] = 0, settings[-1]
-
-        def decide(observation: Any, stage: int) -> int:
-            nonlocal x, next_code
-            try:
-                if len(observation) != dims:
-                    raise ValueError
-                x[...] = observation  # a copy as float64: any dtype and stride, and environments may reuse theirs
-            except (TypeError, ValueError):
-                features.active(observation, stage)  # raises, naming both sizes
-                x[:] = np.ravel(observation)  # a plain number, or as many in another shape
-            code = next_code()
-            if code >= 0:
-                return code
-            if code == -2:
-                features.active(observation, stage)  # raises, naming the entry that is not finite
-            visited.grow()
-            walk = self._walk = _Walk(features, self.bank.view, visited.view, settings)
-            walk.kept[:] = self.kept.indices
-            self._kept = Kept(walk.kept, walk.values, None)
-            x, next_code = walk.x, walk.next_code
-            walk.clock[:] = stage, settings[-1]
-            return decide(observation, stage)
-
-        return decide
+        ruling, episode = settings[:-1], settings[-1]
+        if self._walk is None or self._walk.ruling != ruling:
+            self._walk = _Walk(self, ruling)
+        self._kept = self._walk.kept  # an interrupt may have left another
+        return self._walk.begin(episode)
 
     def _decide_sparse(self, settings: Ruling) -> Decide:
         visited = self._visited
@@ -381,21 +354,51 @@ class Datasets:
 
 
 class _Walk:
-    """A compiled walk through episodes under tile coding, good for as long as the arrays it was made with."""
+    """A compiled walk through episodes under tile coding. It is made anew when the arrays it walks through are."""
 
-    def __init__(self, features: TileCoding, bank: _kernels.Bank, visited: _kernels.Visited, settings: Ruling) -> None:
-        self.x = np.zeros(len(features.grid))
-        self.values = np.full(features.nnz, features.value)
-        self.kept = np.zeros(features.nnz, np.int32)
-        self.clock = np.zeros(2, np.int64)
-        self._made_with = bank, visited, settings[:-1]
-        self.next_code: Callable[[], int] = _kernels.follow_tiles(
-            bank, visited, self.x, features.grid, self.values, self.kept, self.clock, *settings[:-1]
-        ).__next__
+    def __init__(self, datasets: Datasets, ruling: tuple[float, int, int, int]) -> None:
+        features, visited = datasets.features, datasets._visited
+        assert isinstance(features, TileCoding) and visited is not None
+        x, clock = np.zeros(len(features.grid)), np.zeros(2, np.int64)
+        indices, values = np.zeros(features.nnz, np.int32), np.full(features.nnz, features.value)
+        dims = len(x)
+        bank: _kernels.Bank | None = None
+        known: _kernels.Visited | None = None
+        next_code: Callable[[], int]
 
-    def fits(self, bank: _kernels.Bank, visited: _kernels.Visited, settings: Ruling) -> bool:
-        made_bank, made_visited, made_settings = self._made_with
-        return made_bank is bank and made_visited is visited and made_settings == settings[:-1]
+        def renew() -> None:
+            nonlocal bank, known, next_code
+            arrays = datasets.bank.view, visited.view
+            next_code = _kernels.follow_tiles(*arrays, x, features.grid, values, indices, clock, *ruling).__next__
+            bank, known = arrays  # last, since an interrupt may come in between
+
+        def begin(episode: int) -> Decide:
+            if bank is not datasets.bank.view or known is not visited.view:
+                renew()
+            clock[0], clock[1] = 0, episode
+            return decide
+
+        def decide(observation: Any, stage: int) -> int:
+            try:
+                if len(observation) != dims:
+                    raise ValueError
+                x[...] = observation  # a copy as float64: any dtype and stride, and environments may reuse theirs
+            except (TypeError, ValueError):
+                features.active(observation, stage)  # raises, naming both sizes
+                x[:] = np.ravel(observation)  # a plain number, or as many in another shape
+            code = next_code()
+            if code >= 0:
+                return code
+            if code == -2:
+                features.active(observation, stage)  # raises, naming the entry that is not finite
+            visited.grow()
+            renew()
+            clock[0] = stage
+            return decide(observation, stage)
+
+        self.ruling = ruling
+        self.kept = Kept(indices, values, None)
+        self.begin = begin
 
 
 class _Visited:

@@ -7,6 +7,7 @@ Everything needed to go on later with the same bits stands in its `Trail`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import time
@@ -33,7 +34,23 @@ class Trail:
     generator: GeneratorState | None = None  # of the environment, after the last episode
     environment: str | None = None  # what it learned on
     visits: NDArray[np.int64] | None = field(default=None, compare=False)
-    """Per stage, the decisions taken there so far and those of them at covered states."""
+    """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
+    uncounted: tuple[list[int], Any] | None = field(default=None, compare=False)
+    """(codes of the last episode, the same for those before it), since many are counted at once much quicker."""
+
+    def counted(self, horizon: int) -> Trail:
+        """The same with all decisions in `visits`."""
+        episodes, rest = [], self.uncounted
+        while rest is not None:
+            codes, rest = rest
+            episodes.append(codes)
+        visits = np.zeros((2, horizon), np.int64) if self.visits is None else self.visits.copy()
+        if episodes:
+            flat = np.fromiter(itertools.chain.from_iterable(episodes), np.int64)
+            stages = np.fromiter(itertools.chain.from_iterable(range(len(codes)) for codes in episodes), np.int64)
+            visits[0] += np.bincount(stages, minlength=horizon)
+            visits[1] += np.bincount(stages[flat & 1 == 0], minlength=horizon)
+        return replace(self, visits=visits, uncounted=None)
 
 
 class Learner(Protocol):
@@ -80,16 +97,19 @@ class Episode:
 
 
 Callback = Callable[[Episode], Any]
+COUNTED_TOGETHER = 64  # episodes
 Moves = list[np.int64]
 
 
 @dataclass(frozen=True)
 class History:
-    """One number per episode: raw return, length, and stage of the stored datum or -1."""
+    """One number per episode: raw return, length, stage of the stored datum or -1, decisions at covered states."""
 
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
     explored: NDArray[np.int64]
+    frozen: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Empty where nobody counted."""
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -124,7 +144,8 @@ def learn(
     else:
         control.set_generator(env, trail.generator)
 
-    rows: list[tuple[float, int, int]] = []
+    rows: list[tuple[float, int, int, int]] = []
+    inner = env.unwrapped  # whose generator is asked for after every episode
     with _bar(learner, episodes if progress else 0) as tick:
         for _ in range(episodes):
             number = trail.episodes
@@ -133,22 +154,24 @@ def learn(
             observation, _ = env.reset(seed=seed)
             seed = None  # it seeds the first reset only
             play = _play(learner, env, trail, observation, moves, watched or callback is not None)
-            visits = _count(trail.visits, play, learner.horizon)
-            trail = Trail(trail.seed, number + 1, control.get_generator(env), name, visits)
+            uncounted = play.codes, trail.uncounted
+            trail = Trail(trail.seed, number + 1, control.get_generator(inner), name, trail.visits, uncounted)
+            if number % COUNTED_TOGETHER == 0:
+                trail = trail.counted(learner.horizon)
             if watched:
                 _watch(env, number, before, play, moves)
             learner.commit(trail, _explored(learner, play))
-            rows.append((play.ret, len(play.codes), play.explored))
+            rows.append((play.ret, len(play.codes), play.explored, play.frozen))
             tick(play)
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
-                if control.get_generator(env) != trail.generator:  # the callback played in this environment
+                if control.get_generator(inner) != trail.generator:  # the callback played in this environment
                     control.set_generator(env, trail.generator)
     if not episodes and seed is not None and not trail.episodes:
         learner.commit(trail, None)  # keeps the seed for the next call
-    returns, lengths, stages = zip(*rows, strict=True) if rows else ((), (), ())
-    return History(np.array(returns, np.float64), np.array(lengths, np.int64), np.array(stages, np.int64))
+    returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return History(np.array(returns, np.float64), *(np.array(column, np.int64) for column in counts))
 
 
 @dataclass
@@ -160,12 +183,8 @@ class _Play:
     ret: float
     observations: list[NDArray[Any]]
     end: tuple[bool, bool]
-    covered: NDArray[np.int64]
     explored: int
-
-    @property
-    def frozen(self) -> int:
-        return int(self.covered.sum())
+    frozen: int
 
 
 def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Moves, keep: bool) -> _Play:
@@ -201,15 +220,16 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
     explored = len(codes) - 1
     while explored >= 0 and not codes[explored] & 1:
         explored -= 1  # down to h_t
-    covered = ~np.array(codes) & 1
-    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), covered, explored)
+    frozen = len(codes) - sum([code & 1 for code in codes[: explored + 1]])
+    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), explored, frozen)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
     try:
-        if all(allowed.low <= reward <= allowed.high for reward in set(rewards)):  # false for NaN too
-            return math.fsum(rewards)
-    except TypeError:
+        ret = math.fsum(rewards)
+        if ret == ret and allowed.low <= min(rewards) and max(rewards) <= allowed.high:  # the sum is NaN if one is
+            return ret
+    except (TypeError, ValueError, OverflowError):
         pass  # not plain numbers: look at each
     for step, reward in enumerate(rewards, start=1):
         try:
@@ -223,13 +243,6 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
             ) from None
     rewards[:] = map(float, rewards)
     return math.fsum(rewards)
-
-
-def _count(visits: NDArray[np.int64] | None, play: _Play, horizon: int) -> NDArray[np.int64]:
-    counted = np.zeros((2, horizon), np.int64) if visits is None else visits.copy()
-    counted[0, : len(play.codes)] += 1
-    counted[1, : len(play.codes)] += play.covered
-    return counted
 
 
 def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:

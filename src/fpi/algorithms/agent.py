@@ -184,9 +184,10 @@ class Agent:
 
     def summary(self) -> Summary:
         """How much of what was visited is covered, and how many data it took, per stage."""
-        visits = np.zeros((2, self.horizon), np.int64) if self.trail.visits is None else self.trail.visits
+        visits = self.trail.counted(self.horizon).visits
+        assert visits is not None
         data = self.datasets.sizes().sum(axis=0)
-        return Summary(self.episodes, visits[0].copy(), visits[1].copy(), data)
+        return Summary(self.episodes, visits[0], visits[1], data)
 
     def policy(self) -> Policy:
         """The learned policy for ordinary loops; it counts the stages itself."""
@@ -213,10 +214,9 @@ class Agent:
                 array = np.asarray(observation)
                 tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
-        trail = asdict(self.trail)
-        visits = trail.pop("visits")
-        if visits is not None:
-            tensors["visits"] = visits
+        trail = asdict(self.trail.counted(self.horizon))
+        tensors["visits"] = trail.pop("visits")
+        del trail["uncounted"]
         meta = {
             "algorithm": type(self).__name__,
             "settings": {

@@ -117,7 +117,7 @@ class LeveledAgent(Agent):
         return decide
 
     def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
-        """Lines 17 to 20; the level went with the kept step."""
+        """Lines 17 to 20; the level was kept with the step."""
         self.played = tuple(self._playing)
         super().commit(trail, explored)
 
@@ -132,8 +132,8 @@ class LeveledAgent(Agent):
             if standing.covered is None:
                 break
             if known is not None:
+                known.progress = None  # first, since an interrupt may come in between
                 known.frozen.append(standing)
-                known.progress = None
         return standings
 
     def _stand(self, rows: Any, stage: int, below: list[Standing], known: _Known | None = None) -> Standing:
