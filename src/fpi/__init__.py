@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "PAC": "fpi.algorithms",
     "Regret": "fpi.algorithms",
+    "Eluder": "fpi.algorithms",
     "load": "fpi.algorithms",
     "PrefixRidge": "fpi.regression",
     "FeatureMap": "fpi.features",
@@ -26,12 +27,24 @@ _HOMES = {
     "JsonlLog": "fpi.logs",
     "TensorBoardLog": "fpi.logs",
 }
-_MODULES = ("algorithms", "control", "errors", "features", "learning", "regression", "testbeds")
+_MODULES = (
+    "algorithms",
+    "baselines",
+    "classes",
+    "control",
+    "errors",
+    "features",
+    "learning",
+    "metrics",
+    "regression",
+    "testbeds",
+)
 
 __all__ = [
     "PAC",
     "RBF",
     "ActionGrid",
+    "Eluder",
     "FeatureMap",
     "Fourier",
     "JsonlLog",
@@ -48,7 +61,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fpi.agent_checks import check_agent
-    from fpi.algorithms import PAC, Regret, load
+    from fpi.algorithms import PAC, Eluder, Regret, load
     from fpi.control import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.learning import evaluate

@@ -137,6 +137,15 @@ class Datasets:
         known = 0 if self._visited is None else self._visited.nbytes
         return known + (0 if self._lazy_bank is None else self.bank.nbytes)
 
+    @property
+    def config(self) -> Any:
+        """The features as JSON can hold them, or None if a file cannot."""
+        return self.features.to_config() if hasattr(self.features, "to_config") else None
+
+    def describe(self, observation: Any, stage: int) -> NDArray[np.float64]:
+        """What is known of a state's actions before any data: by this a feature function is recognised."""
+        return self.features(observation, stage)
+
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def rows(self, observation: Any, stage: int) -> Rows:
@@ -312,45 +321,49 @@ class Datasets:
         """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
         if not tensors:
             return
-        n = len(tensors["target"]) if "target" in tensors else 0
         if not self.features.dim and "values" in tensors and tensors["values"].ndim == 2:
             raise InputError("the features have not shown their dimension yet; call them once.")
         view = self.bank.view
-        shapes = {
-            "stage": (np.int64, (n,)),
-            "level": (np.int64, (n,)),
-            "action": (np.int64, (n,)),
-            "episode": (np.int64, (n,)),
-            "target": (np.float64, (n,)),
-            "indices": (np.int32, (n, view.indices.shape[1])),
-            "values": (np.float64, (n, view.values.shape[1])),
-        }
-        for name, (dtype, shape) in shapes.items():
-            found = tensors.get(name)
-            if found is None or found.dtype != dtype or found.shape != shape:
-                raise InputError(f"its {name} are missing or do not have the shape {shape}")
-        bounds = {
-            "stage": (0, self.stages),
-            "level": (1, len(self.thresholds) + 1),
-            "action": (0, self.features.actions),
-            "episode": (0, 2**62),
-            "indices": (0, view.dim),
-        }
-        for name, (first, end) in bounds.items():
-            if np.any((tensors[name] < first) | (tensors[name] >= end)):
-                raise InputError(f"its {name} leave the range {first} to {end - 1}")
-        if np.any(np.diff(tensors["episode"]) <= 0):
-            raise InputError("its episodes are out of order")
+        n = check_log(tensors, self.stages, len(self.thresholds), self.features.actions, view.values.shape[1])
+        check_column(tensors, "indices", np.int32, (n, view.indices.shape[1]), (0, view.dim))
         if np.any(np.diff(np.sort(tensors["indices"], axis=1), axis=1) == 0):
             raise InputError("its indices repeat")
-        norms = np.square(tensors["values"]).sum(axis=1)
-        if not np.all(norms <= (1 + NORM_TOLERANCE) ** 2) or not np.all(np.isfinite(tensors["target"])):
-            raise InputError("it holds numbers that are not finite, or features of a norm above 1")
+        if not np.all(np.square(tensors["values"]).sum(axis=1) <= (1 + NORM_TOLERANCE) ** 2):
+            raise InputError("it holds features of a norm above 1")
         for i in range(n):
             action = int(tensors["action"][i])
             kept = Kept(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
+
+
+def check_log(tensors: dict[str, NDArray[Any]], stages: int, levels: int, actions: int, columns: int) -> int:
+    """How many data a file holds, after checking what all kinds of data have in common; raises InputError."""
+    n = len(tensors["target"]) if "target" in tensors else 0
+    ends = {"stage": (0, stages), "level": (1, levels + 1), "action": (0, actions), "episode": (0, 2**62)}
+    for name, bounds in ends.items():
+        check_column(tensors, name, np.int64, (n,), bounds)
+    check_column(tensors, "target", np.float64, (n,))
+    check_column(tensors, "values", np.float64, (n, columns))
+    if np.any(np.diff(tensors["episode"]) <= 0):
+        raise InputError("its episodes are out of order")
+    if not (np.all(np.isfinite(tensors["target"])) and np.all(np.isfinite(tensors["values"]))):
+        raise InputError("it holds numbers that are not finite")
+    return n
+
+
+def check_column(
+    tensors: dict[str, NDArray[Any]],
+    name: str,
+    dtype: type,
+    shape: tuple[int, ...],
+    bounds: tuple[int, int] | None = None,
+) -> None:
+    found = tensors.get(name)
+    if found is None or found.dtype != dtype or found.shape != shape:
+        raise InputError(f"its {name} are missing or do not have the shape {shape}")
+    if bounds is not None and np.any((found < bounds[0]) | (found >= bounds[1])):
+        raise InputError(f"its {name} leave the range {bounds[0]} to {bounds[1] - 1}")
 
 
 class _Walk:

@@ -3,18 +3,28 @@
 import os
 from typing import Any
 
+from fpi import classes, features
 from fpi.algorithms import agent
-from fpi.algorithms.agent import Agent
+from fpi.algorithms.agent import Agent, Kind
+from fpi.algorithms.eluder import Eluder
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
 
-__all__ = ["PAC", "Agent", "Regret", "load"]
+__all__ = ["PAC", "Agent", "Eluder", "Regret", "load"]
+
+
+KINDS = {
+    "PAC": Kind(PAC, features.from_config),
+    "Regret": Kind(Regret, features.from_config),
+    "Eluder": Kind(Eluder, classes.from_config),
+}
 
 
 def load(path: str | os.PathLike[str], features: Any = None) -> Agent:
     """Read an agent back from the file that its `save` wrote.
 
-    Built-in feature maps come back from the file. A feature function of your own must be passed; it is checked by
-    evaluating it on stored observations. Nothing in a file can run, whoever wrote it.
+    Built-in feature maps come back from the file, and so do function classes over them and small tables. A function of
+    your own must be passed as `features`, and so must a class made of some; it is checked by evaluating it on stored
+    observations. Nothing in a file can run, whoever wrote it.
     """
-    return agent.load(path, features, {"PAC": PAC, "Regret": Regret})
+    return agent.load(path, features, KINDS)

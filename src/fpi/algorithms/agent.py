@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi import control, learning, persistence
-from fpi import features as feature_maps
 from fpi.algorithms.theory import Constants
 from fpi.control import Env, RewardRange
-from fpi.datasets import EXPLORING, Datasets, Decide, Kept
+from fpi.datasets import EXPLORING, Decide, Kept
 from fpi.errors import InputError, ModelFileError
-from fpi.features import FeatureMap
 from fpi.learning import Callback, History, Policy, Trail
 
 MOST_CELLS = 10_000_000
@@ -113,17 +111,15 @@ class Agent:
     An algorithm adds how it decides (`decider`), what it would do now (`predict`) and why (`explain`).
     """
 
-    def __init__(
-        self, features: FeatureMap | Callable[..., Any], settings: Common, ridge: float, epsilons: Sequence[float]
-    ) -> None:
+    def __init__(self, settings: Common, datasets: Any) -> None:
         self.settings = settings
-        self.features = feature_maps.as_feature_map(features, settings.actions)
+        self.datasets = datasets
+        self.features = datasets.features
         self.actions = int(settings.actions)
         self.horizon = int(settings.horizon)
         self.rewards = RewardRange(*settings.reward_range)
         self.trail = Trail()
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
-        self.datasets = Datasets(self.features, self.horizon, ridge, epsilons)
         self._ending: tuple[Trail, Kept | None, tuple[int, int, float] | None] | None = None
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
@@ -167,7 +163,7 @@ class Agent:
         if kept and explored and self.datasets.last_episode < trail.episodes - 1:
             stage, action, target = explored
             if kept.observation is not None and len(self._samples) == self.data_stored < SAMPLES:
-                self._samples.append((kept.observation, stage, self.features(kept.observation, stage)))
+                self._samples.append((kept.observation, stage, self.datasets.describe(kept.observation, stage)))
             self.datasets.append(kept, stage, action, target, trail.episodes - 1)
         self.trail = trail
         self._ending = None
@@ -193,23 +189,15 @@ class Agent:
         """The learned policy for ordinary loops; it counts the stages itself."""
         return Policy(self)
 
-    def constants(self, ridge: float, scale: float = 1.0) -> Constants:
-        """The constants of the analysis for linear features, which must have shown their dimension."""
-        s, dim = self.settings, self.features.dim
-        if not dim:
-            raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
-        bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * self.horizon
-        return Constants(self.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, scale)
-
     def check_stage(self, stage: int) -> None:
         if not isinstance(stage, int | np.integer) or isinstance(stage, bool) or not 0 <= stage < self.horizon:
             raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file, whole or not at all. `fpi.load` brings it back."""
-        known = hasattr(self.features, "to_config")
+        features = self.datasets.config
         tensors = {f"data.{name}": tensor for name, tensor in self.datasets.to_tensors().items()}
-        if not known:
+        if features is None:
             for i, (observation, _, matrix) in enumerate(self._samples):
                 array = np.asarray(observation)
                 tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
@@ -223,30 +211,46 @@ class Agent:
                 name: value.item() if isinstance(value, np.generic) else value
                 for name, value in asdict(self.settings).items()
             },
-            "features": self.features.to_config() if known else None,  # type: ignore[attr-defined]
-            "samples": [] if known else [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples],
+            "features": features,
+            "samples": [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples if features is None],
             "trail": trail,
             "notes": self.notes,
         }
         persistence.write(path, tensors, meta)
 
 
+def linear_constants(agent: Agent, ridge: float, scale: float = 1.0) -> Constants:
+    """The constants of the analysis for features that have shown their dimension."""
+    s, dim = agent.settings, agent.features.dim
+    if not dim:
+        raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
+    bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * agent.horizon
+    return Constants(agent.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, scale)
+
+
 SAMPLES = 16
 WIDEST = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}  # what files hold of each kind of number
 
 
-def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Callable[..., Agent]]) -> Agent:
-    """Read an agent that `save` wrote; `algorithms` says how to make each kind."""
+class Kind(NamedTuple):
+    """How to make an agent again, and what describes its states, from what a file holds."""
+
+    make: Callable[..., Agent]
+    from_config: Callable[[dict[str, Any]], Any]
+
+
+def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) -> Agent:
+    """Read an agent that `save` wrote; `kinds` says what it may be."""
     tensors, meta = persistence.read(path)
     try:
-        make = algorithms.get(meta["algorithm"])
-        if make is None:
+        kind = kinds.get(meta["algorithm"])
+        if kind is None:
             raise ModelFileError(
-                f"{path} holds an agent of the kind {meta['algorithm']!r}; this fpi knows {', '.join(algorithms)}. "
+                f"{path} holds an agent of the kind {meta['algorithm']!r}; this fpi knows {', '.join(kinds)}. "
                 "Upgrade fpi, or load it with the package that wrote it."
             )
         if meta["features"] is not None:
-            known = feature_maps.from_config(meta["features"])
+            known = kind.from_config(meta["features"])
             if features is not None and _description(features) != meta["features"]:
                 raise ModelFileError(
                     f"{path} was learned with other features than those given: {meta['features']}. Leave `features` "
@@ -258,7 +262,7 @@ def load(path: str | os.PathLike[str], features: Any, algorithms: dict[str, Call
                 f"{path} was learned with a feature function of your own, which a file cannot hold. Pass it: "
                 "fpi.load(path, features=...)."
             )
-        agent = make(features, **meta["settings"])
+        agent = kind.make(features, **meta["settings"])
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
@@ -300,7 +304,7 @@ def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], sample
         observation = tensors[f"sample.{i}.observation"].astype(dtype)[()]
         expected = tensors[f"sample.{i}.features"]
         try:
-            matrix = agent.features(observation, stage)
+            matrix = agent.datasets.describe(observation, stage)
         except Exception as error:
             raise ModelFileError(
                 f"the feature function given is not the one {path} was learned with: it fails on a stored observation "

@@ -29,12 +29,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import _kernels
-from fpi.algorithms.agent import Agent
+from fpi.algorithms.agent import Agent, Common
 from fpi.datasets import EXPLORING, Dataset, Decide
 from fpi.errors import InputError
 from fpi.learning import Trail
 
 MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
+
+
+ELIMINATIONS = ("paper", "stage", "interval")
+"""The rules of elimination. "paper": an action may be 2H Delta_l below the best and stay. "stage": 2 Delta_l for every
+stage that is left, which is all the proof needs. "interval": the errors of the two estimates at the frozen prefix, and
+2 Delta_l for every later stage."""
+
+
+def check_elimination(name: Any) -> None:
+    if name not in ELIMINATIONS:
+        raise InputError(f"elimination is {name!r}; choose one of {', '.join(ELIMINATIONS)}.")
 
 
 class Standing(NamedTuple):
@@ -68,17 +79,59 @@ class _Known:
     progress: Any = None
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+
+    action: int
+    """What `predict` answers."""
+    covered: bool
+    """Level 1 at least covers the state."""
+    level: int
+    """The last level that covers it, 0 if none does."""
+    freezing_index: int | None
+    """k^(l)(s) of that level: so many of its data are behind the decision."""
+    standings: tuple[Standing, ...]
+    """The state at every level up to the first that does not cover it: action sets, values, widths."""
+    reasons: tuple[str, ...]
+    """One for every action: still a candidate, or where and why it was eliminated."""
+    gap: float
+    """With probability 1 - delta the policy of that level loses at most this from here on; at most the stages left."""
+    vacuous: bool
+    """The bound is no better than the trivial one."""
+    scale: float
+    """What the theory's constants were multiplied by: below 1 the bound is a rule of thumb."""
+
+    @property
+    def values(self) -> Any:
+        """Estimates at the last level that covers the state, or at level 1 on all its data."""
+        return self.standings[max(self.level, 1) - 1].values
+
+    @property
+    def widths(self) -> Any:
+        """Widths, like `values`."""
+        return self.standings[max(self.level, 1) - 1].widths
+
+    def __str__(self) -> str:
+        state = f"covered up to level {self.level}" if self.covered else "not covered yet"
+        rows = "\n".join(f"  action {a}: {reason}" for a, reason in enumerate(self.reasons))
+        who = "the theory promises" if self.scale >= 1 else f"with constants times {self.scale:g}, no promise, it is"
+        bound = "nothing here yet" if self.vacuous else f"a loss of at most {self.gap:.4g}"
+        return f"action {self.action}; the state is {state}\n{rows}\n  {who} {bound}"
+
+
 class LeveledAgent(Agent):
-    """The procedure. An algorithm adds data that can `look`, and `margins`."""
+    """The procedure. An algorithm adds data that can `look`, `level_gap` and `errors`."""
+
+    settings: Any
 
     levels: int
     """The last level that is tested and stored, L-bar - 1 or less."""
-    played: tuple[int, ...]
-    """l_h of the last episode, for every step."""
 
-    def _begin(self) -> None:
-        """Nothing played, nothing remembered."""
-        self.played = ()
+    def __init__(self, settings: Common, datasets: Any) -> None:
+        super().__init__(settings, datasets)
+        self.played: tuple[int, ...] = ()
+        """l_h of the last episode, for every step."""
         self._playing: list[int] = []
         self._remembered: dict[tuple[int, Hashable], _Known] = {}
 
@@ -86,9 +139,23 @@ class LeveledAgent(Agent):
         """Delta_l, the accuracy of level l."""
         raise NotImplementedError
 
-    def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
-        """(error, bias, slack): values err by error times their width plus bias, and slack more may be missing."""
+    def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
+        """(factor, bias): with high probability estimates at this prefix err by at most factor * width + bias."""
         raise NotImplementedError
+
+    def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
+        """What an action may be below the best in eq. (7): factor and bias of the errors, and a slack.
+
+        The proof keeps pi*(s) for any threshold that is at least the errors of two estimates at s, plus 2 Delta_l for
+        every later stage. The first part may follow the data at the frozen prefix, which stay; the second is about
+        other states, whose prefixes are their own, so it must be a constant.
+        """
+        gap = self.level_gap(level)
+        if self.settings.elimination == "paper":
+            return 0.0, 0.0, 2 * self.horizon * gap
+        if self.settings.elimination == "stage":
+            return 0.0, 0.0, 2 * (self.horizon - stage) * gap
+        return *self.errors(stage, level, prefix), 2 * (self.horizon - stage - 1) * gap
 
     def decider(self, trail: Trail) -> Decide:
         """Lines 3 to 13 of an episode; `learning.learn` and `Agent.commit` do the rest."""
@@ -170,9 +237,42 @@ class LeveledAgent(Agent):
         frozen = [standing.action for standing in standings if standing.action is not None]
         return frozen[-1] if frozen else int(_kernels.best(standings[0].values, -1.0 * standings[0].allowed))
 
+    def explain(self, observation: Any, stage: int) -> Explanation:
+        """What the agent would do here, why, and what the theory promises."""
+        action = self.predict(observation, stage)
+        standings = self.standings(observation, stage)
+        frozen = [standing for standing in standings if standing.covered is not None]
+        left = self.horizon - stage
+        gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
+        return Explanation(
+            action=action,
+            covered=bool(frozen),
+            level=len(frozen),
+            freezing_index=frozen[-1].covered if frozen else None,
+            standings=standings,
+            reasons=tuple(_reason(a, standings) for a in range(self.actions)),
+            gap=float(gap),
+            vacuous=not gap < left,
+            scale=float(self.settings.scale),
+        )
+
     def dataset(self, stage: int, level: int) -> Dataset:
         """The data of one stage and level: features, actions, targets and episode numbers, in order."""
         self.check_stage(stage)
         if not isinstance(level, int | np.integer) or isinstance(level, bool) or not 1 <= level <= self.levels:
             raise InputError(f"level is {level!r}; this agent has levels 1 to {self.levels}.")
-        return self.datasets.dataset(stage, level)
+        data: Dataset = self.datasets.dataset(stage, level)
+        return data
+
+
+def _reason(action: int, standings: tuple[Standing, ...]) -> str:
+    for at in standings:
+        if at.survives is not None and not at.survives[action]:
+            error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
+            return (
+                f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
+                f"{at.bar:.4g}, which the best action, {at.action}, surpasses for sure"
+            )
+    last = standings[-1]
+    state = "not covered yet" if last.uncovered[action] else "a candidate"
+    return f"{state} at level {last.level}: value {last.values[action]:.4g}, width {last.widths[action]:.4g}"

@@ -32,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import _kernels
-from fpi.algorithms.agent import Agent, Common, check_real, check_whole
+from fpi.algorithms.agent import Agent, Common, check_real, check_whole, linear_constants
 from fpi.algorithms.theory import Constants
-from fpi.datasets import Dataset, Decide
+from fpi.datasets import Dataset, Datasets, Decide
 from fpi.errors import InputError
-from fpi.features import FeatureMap
+from fpi.features import FeatureMap, as_feature_map
 from fpi.learning import Trail
 from fpi.regression import SMALLEST_RIDGE
 
@@ -128,6 +128,7 @@ class PAC(Agent):
     """
 
     settings: Settings
+    datasets: Datasets
 
     def __init__(
         self,
@@ -158,7 +159,8 @@ class PAC(Agent):
             constants=constants,
             reward_range=reward_range,
         )
-        super().__init__(features, settings, float(ridge), epsilons=[float(epsilon)])
+        known = as_feature_map(features, settings.actions)
+        super().__init__(settings, Datasets(known, settings.horizon, float(ridge), [float(epsilon)]))
 
     def decider(self, trail: Trail) -> Decide:
         """Line 3: pi_t, on the datasets as they stand before episode t; `_kernels.decide` is its text.
@@ -237,7 +239,7 @@ class PAC(Agent):
     @property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        return self.constants(self.settings.ridge)
+        return linear_constants(self, self.settings.ridge)
 
     @property
     def dataset_bound(self) -> float:

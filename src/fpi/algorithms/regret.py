@@ -22,14 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fpi.algorithms.agent import MOST_CELLS, Common, check_real, check_whole
-from fpi.algorithms.levels import MOST_LEVELS, LeveledAgent, Standing
+from fpi.algorithms.agent import MOST_CELLS, Common, check_real, check_whole, linear_constants
+from fpi.algorithms.levels import MOST_LEVELS, LeveledAgent, check_elimination
 from fpi.algorithms.theory import Constants, levels
+from fpi.datasets import Datasets
 from fpi.errors import InputError
-from fpi.features import FeatureMap
+from fpi.features import FeatureMap, as_feature_map
 from fpi.regression import SMALLEST_RIDGE
-
-ELIMINATIONS = ("paper", "stage", "interval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +43,7 @@ class Settings(Common):
     max_level: int | None = None
     """The last level to test and store; None is as many as the misspecification allows."""
     elimination: str = "paper"
-    """How far below the best an action may be and stay. "paper": 2H Delta_l. "stage": 2 Delta_l for every stage that is
-    left, which is all the proof needs. "interval": the confidence intervals of the estimates at the frozen prefix, and
-    2 Delta_l for every later stage."""
+    """How far below the best an action may be and stay; see `levels.ELIMINATIONS`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,8 +53,7 @@ class Settings(Common):
             check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
         if self.max_level is not None:
             check_whole("max_level", self.max_level, least=1)
-        if self.elimination not in ELIMINATIONS:
-            raise InputError(f"elimination is {self.elimination!r}; choose one of {', '.join(ELIMINATIONS)}.")
+        check_elimination(self.elimination)
         cells = self.horizon * self.actions * self.levels
         if cells > MOST_CELLS:
             raise InputError(
@@ -70,47 +66,6 @@ class Settings(Common):
         """The last level that is tested and stored."""
         wanted = MOST_LEVELS if self.max_level is None else int(self.max_level)
         return int(min(wanted, MOST_LEVELS, levels(self.horizon, self.misspecification) - 1))
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
-
-    action: int
-    """What `predict` answers."""
-    covered: bool
-    """Level 1 at least covers the state."""
-    level: int
-    """The last level that covers it, 0 if none does."""
-    freezing_index: int | None
-    """k^(l)(s) of that level: so many of its data are behind the decision."""
-    standings: tuple[Standing, ...]
-    """The state at every level up to the first that does not cover it: action sets, values, widths."""
-    reasons: tuple[str, ...]
-    """One for every action: still a candidate, or where and why it was eliminated."""
-    gap: float
-    """With probability 1 - delta the policy of that level loses at most this from here on; at most the stages left."""
-    vacuous: bool
-    """The bound is no better than the trivial one."""
-    scale: float
-    """What the theory's constants were multiplied by: below 1 the bound is a rule of thumb."""
-
-    @property
-    def values(self) -> Any:
-        """Estimates at the last level that covers the state, or at level 1 on all its data."""
-        return self.standings[max(self.level, 1) - 1].values
-
-    @property
-    def widths(self) -> Any:
-        """Widths, like `values`."""
-        return self.standings[max(self.level, 1) - 1].widths
-
-    def __str__(self) -> str:
-        state = f"covered up to level {self.level}" if self.covered else "not covered yet"
-        rows = "\n".join(f"  action {a}: {reason}" for a, reason in enumerate(self.reasons))
-        who = "the theory promises" if self.scale >= 1 else f"with constants times {self.scale:g}, no promise, it is"
-        bound = "nothing here yet" if self.vacuous else f"a loss of at most {self.gap:.4g}"
-        return f"action {self.action}; the state is {state}\n{rows}\n  {who} {bound}"
 
 
 class Regret(LeveledAgent):
@@ -129,6 +84,7 @@ class Regret(LeveledAgent):
     """
 
     settings: Settings
+    datasets: Datasets
 
     def __init__(
         self,
@@ -163,8 +119,9 @@ class Regret(LeveledAgent):
         )
         self.ridge = 1 / int(horizon) if ridge is None else float(ridge)
         self.levels = settings.levels
-        super().__init__(features, settings, self.ridge, [2.0**-level for level in range(1, self.levels + 1)])
-        self._begin()
+        known = as_feature_map(features, settings.actions)
+        epsilons = [2.0**-level for level in range(1, self.levels + 1)]
+        super().__init__(settings, Datasets(known, settings.horizon, self.ridge, epsilons))
         self._gaps: dict[int, float] = {}
 
     # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
@@ -172,7 +129,7 @@ class Regret(LeveledAgent):
     @property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        return self.constants(self.ridge, self.settings.scale)
+        return linear_constants(self, self.ridge, self.settings.scale)
 
     def level_gap(self, level: int) -> float:
         """Delta_l = alpha_l 2^-l + kappa. It must not follow the data, or frozen action sets would change."""
@@ -180,51 +137,7 @@ class Regret(LeveledAgent):
             self._gaps[level] = self.theory.level_gap(level)
         return self._gaps[level]
 
-    def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
-        """What an action may be below the best, eq. (7), by one of the three rules.
-
-        The proof keeps pi*(s) for any threshold that is at least the errors of two estimates at s, plus 2 Delta_l for
-        every later stage. The first part may follow the data at the frozen prefix, which stay; the second is about
-        other states, whose prefixes are their own.
-        """
-        gap = self.level_gap(level)
-        if self.settings.elimination == "paper":
-            return 0.0, 0.0, 2 * self.horizon * gap
-        if self.settings.elimination == "stage":
-            return 0.0, 0.0, 2 * (self.horizon - stage) * gap
+    def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
+        """alpha from the data at hand: their number and log determinant at the frozen prefix, which stay."""
         alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level)
-        return alpha, self.settings.misspecification, 2 * (self.horizon - stage - 1) * gap
-
-    # --- answers ------------------------------------------------------------------------------------------------------
-
-    def explain(self, observation: Any, stage: int) -> Explanation:
-        """What the agent would do here, why, and what the theory promises."""
-        action = self.predict(observation, stage)
-        standings = self.standings(observation, stage)
-        frozen = [standing for standing in standings if standing.covered is not None]
-        left = self.horizon - stage
-        gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
-        return Explanation(
-            action=action,
-            covered=bool(frozen),
-            level=len(frozen),
-            freezing_index=frozen[-1].covered if frozen else None,
-            standings=standings,
-            reasons=tuple(_reason(a, standings) for a in range(self.actions)),
-            gap=float(gap),
-            vacuous=not gap < left,
-            scale=float(self.settings.scale),
-        )
-
-
-def _reason(action: int, standings: tuple[Standing, ...]) -> str:
-    for at in standings:
-        if at.survives is not None and not at.survives[action]:
-            error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
-            return (
-                f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
-                f"{at.bar:.4g}, which the best action, {at.action}, surpasses for sure"
-            )
-    last = standings[-1]
-    state = "not covered yet" if last.uncovered[action] else "a candidate"
-    return f"{state} at level {last.level}: value {last.values[action]:.4g}, width {last.widths[action]:.4g}"
+        return alpha, self.settings.misspecification

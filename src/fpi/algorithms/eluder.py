@@ -1,0 +1,157 @@
+"""FPI for general function classes, the paper's last appendix: a class F of candidate functions instead of features.
+
+The procedure is that of Algorithm 2 (`levels`). What covers, estimates and bounds is new. With the data (s_i, a_i, q_i)
+of a stage and level l in order,
+
+    f_k     = argmin over f in F of sum_{i <= k} (f(s_i, a_i) - q_i)^2
+    F_k     = {f in F: sum_{i <= k} (f(s_i, a_i) - f_k(s_i, a_i))^2 <= beta*_k(F, delta / 4Hl^2, 1 / T^2)}
+    Delta_l = 2^-l
+    L-bar   = floor(log2 T) + 1
+
+(s, a) is covered by the first k data if it is 2^-l-dependent on them with respect to F, and the functions of F_k differ
+by at most 2^-l there. Widths are not monotone in k, so k^(l)(s) is found by looking at every prefix; but once there is
+one it stays the first, and all is frozen as before. Q^(l)(s, a) = f_k(s, a) at k = k^(l)(s).
+
+With probability 1 - delta, Reg(T) = O(sqrt(H^6 T dim_E(F, 1/T) (log(HT / delta) + log N(F, 1/T^2)))), if Q^pi is in F
+for every policy pi. T, the number of episodes, must be known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fpi.algorithms.agent import Common, check_real, check_whole
+from fpi.algorithms.levels import LeveledAgent, check_elimination
+from fpi.classes import FunctionClass, beta, dataset_bound, level_delta
+from fpi.classes.data import ClassDatasets
+from fpi.control import Env
+from fpi.errors import InputError
+from fpi.learning import Callback, History
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Common):
+    """Everything that shapes an Eluder agent beside its class of functions."""
+
+    explore: str = "greedy"
+    episodes: int
+    """T: the agent cannot learn for longer."""
+    scale: float = 1.0
+    """Multiplies beta: 1 is the theory, smaller values trust the data sooner than it allows."""
+    elimination: str = "paper"
+    """How far below the best an action may be and stay; see `levels.ELIMINATIONS`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("episodes", self.episodes, least=1)
+        check_real("scale", self.scale, "a number above 0; 1 is the theory", lambda x: x > 0)
+        check_elimination(self.elimination)
+        if self.misspecification:
+            raise InputError(
+                f"misspecification is {self.misspecification!r}; function classes must hold every Q^pi exactly, so "
+                "leave it at 0. Misspecified linear features: fpi.Regret."
+            )
+        if self.theta_bound is not None:
+            raise InputError("theta_bound belongs to linear features; a function class brings its own bounds.")
+
+
+class Eluder(LeveledAgent):
+    """Frozen Policy Iteration for a class of functions, which must contain Q^pi for every policy pi.
+
+    >>> import fpi
+    >>> from fpi import classes, testbeds
+    >>> testbed = testbeds.TableBandit()
+    >>> candidates = classes.FiniteClass(testbed.tables, top=1.0)
+    >>> agent = fpi.Eluder(candidates, actions=testbed.actions, horizon=1, episodes=500)
+    >>> history = agent.learn(testbed.env(), episodes=500, seed=0)
+    >>> len(history.returns)
+    500
+
+    `function_class` is one of `fpi.classes`, or your own; `Settings` says what the other arguments mean.
+    """
+
+    settings: Settings
+    datasets: ClassDatasets
+
+    def __init__(
+        self,
+        function_class: FunctionClass,
+        *,
+        actions: int,
+        horizon: int,
+        episodes: int,
+        scale: float = 1.0,
+        explore: str = "greedy",
+        elimination: str = "paper",
+        delta: float = 0.05,
+        misspecification: float = 0.0,
+        theta_bound: float | None = None,
+        constants: str = "tight",
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        settings = Settings(
+            actions=actions,
+            horizon=horizon,
+            episodes=episodes,
+            scale=scale,
+            explore=explore,
+            elimination=elimination,
+            delta=delta,
+            misspecification=misspecification,
+            theta_bound=theta_bound,
+            constants=constants,
+            reward_range=reward_range,
+        )
+        if not isinstance(function_class, FunctionClass):
+            raise InputError(
+                f"{function_class!r} is no function class: it needs rows, log_covering and prefixes, as "
+                "fpi.classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
+            )
+        if function_class.actions != actions:
+            raise InputError(f"actions is {actions}, but the function class has values for {function_class.actions}.")
+        if function_class.top < horizon * (1 - 1e-9):
+            raise InputError(
+                f"the functions go up to {function_class.top:g}, but the rewards of {horizon} stages may add up to "
+                f"{horizon}. Make the class with top={horizon}."
+            )
+        self.function_class = function_class
+        self.levels = max(1, math.floor(math.log2(episodes)))  # L-bar - 1
+        super().__init__(settings, ClassDatasets(function_class, settings.horizon, self.levels, self.beta))
+
+    def learn(
+        self,
+        env: Env,
+        episodes: int,
+        seed: int | None = None,
+        progress: bool = False,
+        callback: Callback | None = None,
+    ) -> History:
+        """As for `fpi.PAC`, for at most the number of episodes that the agent was made for, T, in all."""
+        if isinstance(episodes, int) and self.episodes + episodes > self.settings.episodes:
+            raise InputError(
+                f"{self.episodes + episodes:,} episodes, but this agent was made for {self.settings.episodes:,}, and "
+                "its constants depend on that. Make one with a larger `episodes`."
+            )
+        return super().learn(env, episodes, seed, progress, callback)
+
+    # --- the constants of the appendix --------------------------------------------------------------------------------
+
+    def beta(self, level: int, k: int) -> float:
+        """beta*_k(F, delta / 4Hl^2, 1 / T^2), the radius of F_k, times `scale`."""
+        alpha = self.settings.episodes**-2.0
+        share = level_delta(self.settings.delta, self.horizon, level)
+        covering = self.function_class.log_covering(alpha)
+        return self.settings.scale * beta(k, covering, self.horizon, share, alpha, mode=self.settings.constants)
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l = 2^-l."""
+        return 2.0**-level
+
+    def dataset_bound(self, level: int) -> int:
+        """D_l: no stage stores more data of this level."""
+        return dataset_bound(self.function_class, 2.0**-level, lambda k: self.beta(level, k), self.settings.episodes)
+
+    def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
+        """Where F_k is at most so wide, f_k errs by no more: the true function is in it."""
+        return 1.0, 0.0

@@ -1,0 +1,147 @@
+"""The datasets of all stages and levels under a function class, in the shape of `fpi.datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.classes.protocol import TOLERANCE, BoolArray, FloatArray, FunctionClass, Prefixes, first_cover
+from fpi.datasets import Dataset, Kept, Look, check_log
+from fpi.errors import InputError
+
+NO_INDICES = np.zeros(0, np.int32)
+
+
+class ClassDatasets:
+    """One ordered dataset per stage and level; `beta(level, k)` is the radius of confidence sets."""
+
+    def __init__(
+        self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int], float]
+    ) -> None:
+        self.features = function_class
+        self.stages = stages
+        self.levels = levels
+        self._beta = beta
+        self._prefixes: dict[tuple[int, int], Prefixes] = {}  # made when first asked: pairs of functions take room
+        self._log: list[tuple[int, int, int, int, float, FloatArray]] = []  # stage, level, action, episode, target, row
+        self._kept: Kept | None = None
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+    def prefixes(self, stage: int, level: int) -> Prefixes:
+        """The data of one stage and level, and what the class says of them."""
+        found = self._prefixes.get((stage, level))
+        if found is None:
+            found = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k))
+            self._prefixes[stage, level] = found
+        return found
+
+    def size(self, stage: int, level: int) -> int:
+        return len(self._prefixes[stage, level]) if (stage, level) in self._prefixes else 0
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Data per level (rows) and stage."""
+        sizes = np.zeros((self.levels, self.stages), np.int64)
+        for (stage, level), prefixes in self._prefixes.items():
+            sizes[level - 1, stage] = len(prefixes)
+        return sizes
+
+    @property
+    def config(self) -> Any:
+        """The class as JSON can hold it, or None if a file cannot."""
+        return self.features.to_config() if hasattr(self.features, "to_config") else None
+
+    def describe(self, observation: Any, stage: int) -> FloatArray:
+        """What the class sees of a state: by this it is recognised."""
+        return self.rows(observation, stage)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def rows(self, observation: Any, stage: int) -> FloatArray:
+        rows = np.ascontiguousarray(self.features.rows(observation, stage), np.float64)
+        if rows.ndim != 2 or len(rows) != self.features.actions or not np.isfinite(rows).all():
+            raise InputError(
+                f"the function class gave rows of the shape {rows.shape} at stage {stage}, or numbers that are not "
+                f"finite; it takes one finite row for each of the {self.features.actions} actions."
+            )
+        return rows
+
+    def key(self, observation: Any, stage: int) -> Hashable | None:
+        """What tells the state from others at its stage, if the class says; None if it need not come back."""
+        if not hasattr(self.features, "key"):
+            return None
+        name: Hashable = self.features.key(observation, stage)
+        return name
+
+    def look(self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, known: Any = None) -> Look:
+        """What a level says of the allowed actions. `known.progress` is the first prefix not yet looked at."""
+        prefixes = self.prefixes(stage, level)
+        after = 0 if known is None or known.progress is None else known.progress
+        k = first_cover(prefixes, rows, allowed, after)
+        if known is not None and k is None:
+            known.progress = len(prefixes) + 1
+        at = len(prefixes) if k is None else k
+        values, widths, uncovered = np.full((2, len(rows)), np.nan), None, np.zeros(len(rows), np.bool_)
+        values[0, allowed] = prefixes.estimates(rows[allowed], at)
+        values[1, allowed] = widths = prefixes.widths(rows[allowed], at)
+        if k is None:
+            wide = widths > prefixes.epsilon * (1 + TOLERANCE)
+            uncovered[allowed] = wide | ~prefixes.dependent(rows[allowed], at)
+        return Look(k, values[0], values[1], uncovered)
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def kept(self) -> Kept:
+        """The last exploring step that was decided."""
+        assert self._kept is not None
+        return self._kept
+
+    def keep(self, rows: FloatArray, observation: Any, action: int, level: int) -> None:
+        """Remember an exploring step for `append`."""
+        sample = None if self.config is not None else np.array(observation)[()]
+        self._kept = Kept(NO_INDICES, rows[action], sample, level)
+
+    def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
+        """Add one datum to a stage and level."""
+        self.prefixes(stage, kept.level).append(kept.values, target)
+        self._log.append((stage, kept.level, action, episode, target, kept.values))
+
+    @property
+    def last_episode(self) -> int:
+        """The episode of the newest datum, or -1."""
+        return self._log[-1][3] if self._log else -1
+
+    def dataset(self, stage: int, level: int) -> Dataset:
+        data = [each for each in self._log if each[:2] == (stage, level)]
+        rows = np.array([each[5] for each in data]) if data else np.zeros((0, 0))
+        return Dataset(
+            rows,
+            np.array([each[2] for each in data], np.int64),
+            np.array([each[4] for each in data], np.float64),
+            np.array([each[3] for each in data], np.int64),
+        )
+
+    def to_tensors(self) -> dict[str, NDArray[Any]]:
+        """All data in order of arrival."""
+        if not self._log:
+            return {}
+        stage, level, action, episode, target, rows = zip(*self._log, strict=True)
+        counts = {"stage": stage, "level": level, "action": action, "episode": episode}
+        tensors = {name: np.array(column, np.int64) for name, column in counts.items()}
+        return tensors | {"target": np.array(target, np.float64), "values": np.array(rows, np.float64)}
+
+    def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
+        """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
+        if not tensors:
+            return
+        columns = tensors["values"].shape[-1] if "values" in tensors else 0
+        n = check_log(tensors, self.stages, self.levels, self.features.actions, columns)
+        for i in range(n):
+            stage, level, action, episode = (int(tensors[x][i]) for x in ("stage", "level", "action", "episode"))
+            kept = Kept(NO_INDICES, tensors["values"][i].copy(), None, level)
+            self.append(kept, stage, action, float(tensors["target"][i]), episode)
