@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("module", ["fpi.regression", "fpi.algorithms.pac"])
+@pytest.mark.parametrize(
+    "module", ["fpi.regression", "fpi.algorithms.pac", "fpi.algorithms.regret", "fpi.algorithms.eluder", "fpi.classes"]
+)
 def test_examples_in_docstrings_run(module):
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0 and result.failed == 0
@@ -33,15 +35,21 @@ def test_every_name_in_paper_md_exists():
         "fpi.regression",
         "fpi.algorithms.pac",
         "fpi.algorithms.theory",
+        "fpi.algorithms.levels",
+        "fpi.algorithms.regret",
+        "fpi.algorithms.eluder",
+        "fpi.classes",
     )
     modules = [importlib.import_module(home) for home in (*homes, "fpi.algorithms.agent")]
     for name in re.findall(
-        r"`((?:_kernels|learning|PAC|Agent|Datasets|PrefixRidge|Constants|Explanation|Dataset|History)\.\w+)", text
+        r"`((?:_kernels|learning|PAC|Regret|Eluder|Agent|LeveledAgent|Standing|Datasets|PrefixRidge|Prefixes|Constants"
+        r"|Explanation|Dataset|History)\.\w+)",
+        text,
     ):
         owner, attribute = name.split(".")
         if owner in ("_kernels", "learning"):
             assert hasattr(importlib.import_module(f"fpi.{owner}"), attribute), name
         else:
             kind = next(getattr(module, owner) for module in modules if hasattr(module, owner))
-            fields = getattr(kind, "__dataclass_fields__", {})
+            fields = {field for each in kind.__mro__ for field in getattr(each, "__annotations__", {})}
             assert hasattr(kind, attribute) or attribute in fields, name

@@ -127,11 +127,12 @@ class LeveledAgent(Agent):
 
     levels: int
     """The last level that is tested and stored, L-bar - 1 or less."""
+    played: tuple[int, ...]
+    """l_h of the last episode, for every step."""
 
     def __init__(self, settings: Common, datasets: Any) -> None:
         super().__init__(settings, datasets)
-        self.played: tuple[int, ...] = ()
-        """l_h of the last episode, for every step."""
+        self.played = ()
         self._playing: list[int] = []
         self._remembered: dict[tuple[int, Hashable], _Known] = {}
 
