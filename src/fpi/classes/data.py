@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,9 @@ class ClassDatasets:
             sizes[level - 1, stage] = len(prefixes)
         return sizes
 
-    @property
+    @cached_property
     def config(self) -> Any:
-        """The class as JSON can hold it, or None if a file cannot."""
+        """The class as JSON can hold it, or None if a file cannot. Tables take long to write out: once is enough."""
         return self.features.to_config() if hasattr(self.features, "to_config") else None
 
     def describe(self, observation: Any, stage: int) -> FloatArray:

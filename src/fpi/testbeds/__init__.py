@@ -14,6 +14,7 @@ from gymnasium.envs.registration import register, registry
 
 from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
 from fpi.testbeds.core import Features, Policy, State, Testbed, random_policy
+from fpi.testbeds.eluder import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
 from fpi.testbeds.knobs import Misspecified, Ordered, Rotated
 from fpi.testbeds.shell import Shell
@@ -27,12 +28,15 @@ __all__ = [
     "HubCorridor",
     "HubNet",
     "LinBandit",
+    "LogitBandit",
     "Misspecified",
     "Ordered",
     "Policy",
     "Rotated",
     "Shell",
     "State",
+    "TableBandit",
+    "TableHubs",
     "Testbed",
     "Trap",
     "Verification",
@@ -51,6 +55,9 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "fpi/DeepSea-v0": {"family": "DeepSea"},
     "fpi/DeepSeaCost-v0": {"family": "DeepSea", "cost": 0.01},
     "fpi/Trap-v0": {"family": "Trap"},
+    "fpi/TableBandit-v0": {"family": "TableBandit"},
+    "fpi/TableHubs-v0": {"family": "TableHubs"},
+    "fpi/LogitBandit-v0": {"family": "LogitBandit"},
 }
 for _id, _arguments in _ENVIRONMENTS.items():
     if _id not in registry:

@@ -8,12 +8,14 @@ from typing import Any
 from fpi.errors import InputError
 from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
 from fpi.testbeds.core import Testbed
+from fpi.testbeds.eluder import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
 from fpi.testbeds.knobs import Misspecified, Rotated
 from fpi.testbeds.shell import Shell
 
 FAMILIES: dict[str, type[Testbed]] = {
-    each.__name__: each for each in (Diamond, LinBandit, HubNet, HubCorridor, DeepSea, Trap)
+    each.__name__: each
+    for each in (Diamond, LinBandit, HubNet, HubCorridor, DeepSea, Trap, TableBandit, TableHubs, LogitBandit)
 }
 
 
