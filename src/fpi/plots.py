@@ -1,8 +1,12 @@
-"""Pictures of what `fpi verify` measured. They read result rows and know nothing of agents or environments."""
+"""Pictures of what `fpi verify` and `fpi reproduce` measured.
+
+They read results and know nothing of agents or environments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from fpi.algorithms.theory import Constants
+    from fpi.compare import Line
+    from fpi.results import Results, Setting
     from fpi.verify.curves import Curves, FreezeMap
 
 BLUE, RED, GREY = "#1f6fb4", "#c0392b", "#777777"
+METHOD_COLOURS = {"OFUL": RED, "SupLinUCB": "#e08a00", "Uniform": GREY}
 WINDOW = 100  # episodes that a smoothed curve averages over
+PAPER_AXES = {"CartPole-v1": (0, 300), "InvertedPendulum-v4": (10, 30)}  # rewards shown in the paper's Figure 2
+PAPER_COLOURS = {"exact": RED, "none": BLUE, "never": BLUE}
+OTHER_COLOURS = ("#e08a00", "#2a8f6f", "#7d4fb3", "#8c6239", "#4f6d8f", GREY)
 
 
 def draw_learning(runs: Sequence[Curves], path: Path) -> None:
@@ -87,13 +98,118 @@ def draw_freezing(maps: Sequence[FreezeMap], path: Path) -> None:
     _finish(figure, "DeepSea: when cells froze (× never)", path)
 
 
-def _panels(number: int) -> tuple[Any, Sequence[Any]]:
+def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool = False) -> None:
+    """Regret against episodes with 95% bands over seeds; the guide is a line of slope 1/2."""
+    figure, axes = _panels(len(panels))
+    figure.set_size_inches(7 * len(panels), 4.2)
+    for each, (title, lines) in zip(axes, panels.items(), strict=True):
+        for line, (colour, style) in zip(lines, _line_styles(lines), strict=True):
+            episodes, (mean, low, high) = line.curve()
+            low = np.maximum(low, mean / 10)  # a log axis has no place for less than 0
+            each.fill_between(episodes, low, high, where=np.isfinite(high), color=colour, alpha=0.2, lw=0)
+            each.plot(episodes, mean, color=colour, ls=style, lw=1.5, label=line.row.name)
+        each.set(xscale="log", yscale="log", xlabel="episode", ylabel="regret", title=title)
+        if guide:
+            each.plot(episodes, mean[-1] * np.sqrt(episodes / episodes[-1]), color=GREY, ls=":", label="slope 1/2")
+        each.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    _finish(figure, f"Regret, mean and 95% interval over {len(lines[0].seeds)} seeds", path)
+
+
+def _line_styles(lines: Sequence[Line]) -> Iterator[tuple[Any, str]]:
+    """Shades for the agents, one colour for each other method; the first line of each is drawn through."""
+    shades = iter(_colours(sum(line.row.method == "Regret" for line in lines)))
+    drawn: set[str] = set()
+    for line in lines:
+        method = line.row.method
+        yield METHOD_COLOURS.get(method) or next(shades), "--" if method in drawn else "-"
+        drawn |= {method} & set(METHOD_COLOURS)
+
+
+def draw_guarantees(line: Line, theory: Constants, path: Path) -> None:
+    """Regret and N(eps), beside what Theorem 2 and Uniform-PAC allow."""
+    figure, (left, right) = _panels(2)
+    episodes = np.geomspace(1, 1e4 * line.episodes, 200)
+    epsilons = np.geomspace(1e-3, theory.horizon, 200)
+    for regrets, lost_more in zip(line.regrets, line.mistakes, strict=True):
+        left.plot(np.arange(1, line.episodes + 1), regrets, color=BLUE, lw=0.8, alpha=0.7)
+        right.plot(epsilons, lost_more(epsilons), color=BLUE, lw=0.8, alpha=0.7)
+    left.plot(episodes, theory.regret_bound(episodes), color=RED, ls="--", label="Theorem 2 allows")
+    left.plot(episodes, theory.horizon * episodes, color=GREY, ls=":", label="trivial: $HT$")
+    left.set(xscale="log", yscale="log", xlabel="episodes $T$", ylabel="regret", title="Regret")
+    bounds = [theory.mistakes_bound(epsilon) for epsilon in epsilons]
+    right.plot(epsilons, bounds, color=RED, ls="--", label="Uniform-PAC allows")
+    right.axhline(line.episodes, color=GREY, ls=":", label="trivial: all episodes")
+    right.set(xscale="log", yscale="log", xlabel="$\\varepsilon$", ylabel="$N(\\varepsilon)$")
+    right.set_title("Episodes that lost more than $\\varepsilon$")
+    for axes in (left, right):
+        axes.set_ylim(bottom=0.5)
+        axes.legend(frameon=False, fontsize=8)
+    _finish(figure, f"{line.problem.name}: {line.row.name}, {len(line.seeds)} seeds", path)
+
+
+def draw_rewards(results: Results, paths: Sequence[Path]) -> None:
+    """The paper's Figure 2: reward against episodes, one panel per environment, into every one of the paths."""
+    shown = results.panels
+    columns = min(len(shown), 3 if len(shown) > 4 else 2)
+    figure, panels = _panels(columns, rows=-(-len(shown) // columns))
+    colours = curve_colours(results.labels)
+    for axes, (name, settings) in zip(panels, shown.items(), strict=False):
+        _draw_curves(axes, settings, colours)
+        axes.set(title=name, xlabel="Episode", ylabel="Reward", ylim=reward_limits(settings), xlim=(0, None))
+        axes.grid(lw=0.4, alpha=0.6)
+        axes.legend(frameon=False, loc="lower right")
+    for axes in panels[len(shown) :]:
+        axes.remove()
+    figure.supxlabel(caption(results), fontsize=9, color=GREY)
+    for path in paths:
+        _finish(figure, results.study["title"], path)
+
+
+def _draw_curves(axes: Any, settings: Sequence[Setting], colours: dict[str, str]) -> None:
+    for setting in settings:
+        band, colour = setting.band("return"), colours[setting.label]
+        axes.fill_between(band.episodes, band.low, band.high, color=colour, alpha=0.2, lw=0)
+        axes.plot(band.episodes, band.mean, color=colour, lw=1.5, label=setting.label)
+
+
+def curve_colours(labels: Sequence[str]) -> dict[str, str]:
+    """The same colour for the same label in all panels, the paper's where it has one."""
+    others = itertools.cycle(OTHER_COLOURS)
+    return {label: PAPER_COLOURS.get(label) or next(others) for label in labels}
+
+
+def reward_limits(settings: Sequence[Setting]) -> tuple[float, float]:
+    """The paper's axis, widened where it would hide a curve; with a margin for environments the paper does not have."""
+    bands = [setting.band("return") for setting in settings]
+    low, high = min(band.low.min() for band in bands), max(band.high.max() for band in bands)
+    margin = 0.05 * (high - low) or 1.0
+    paper = PAPER_AXES.get(settings[0].config.get("env", ""))
+    if paper is None:
+        return low - margin, high + margin
+    return min(paper[0], low - margin), max(paper[1], high + margin)
+
+
+def caption(results: Results) -> str:
+    """What the curves are, so that nobody has to guess the smoothing."""
+    sizes = sorted({int(setting.runs[0].windows[0]) for panel in results.panels.values() for setting in panel})
+    seeds = sorted({len(setting.runs) for panel in results.panels.values() for setting in panel})
+    return (
+        f"Each point is the mean of {_range(sizes)} episodes over {_range(seeds)} seeds; "
+        "shaded: 95% bootstrap interval over seeds."
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+
+
+def _panels(columns: int, rows: int = 1) -> tuple[Any, Sequence[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * number + (1.2 if number == 1 else 0), 4.2), layout="constrained")
+    figure = Figure(figsize=(5.2 * columns + (1.2 if columns == 1 else 0), 4.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, number, squeeze=False)[0]
+    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
     return figure, panels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +38,18 @@ def check_drawable(env: Env) -> None:
         )
 
 
-def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    """Pictures of the learned policy from the start states of `fpi.evaluate` under the same seed."""
+def frames(
+    agent: Agent, env: Env, episodes: int, seed: int, choose: Callable[[Any, int], int] | None = None
+) -> Iterator[NDArray[np.uint8]]:
+    """Pictures of the learned policy (or of `choose`) from the start states of `fpi.evaluate` under the same seed."""
+    choose = choose or agent.predict
     first_action = control.check_spaces(env, agent.actions)
     control.check_horizon(env, agent.horizon)
     for start in np.random.SeedSequence(seed).generate_state(episodes):
         observation, _ = env.reset(seed=int(start))
         yield _picture(env)
         for stage in range(agent.horizon):
-            action = first_action + agent.predict(observation, stage)
+            action = first_action + choose(observation, stage)
             observation, _, terminated, truncated, _ = env.step(action)
             yield _picture(env)
             if terminated or truncated:

@@ -1,0 +1,141 @@
+"""The page put together: what was run and what came out first, then the pictures, then how to do it again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from fpi import plots, results
+from fpi.errors import MissingExtra, SaveError
+from fpi.page import charts, tables, template
+from fpi.page.charts import Chart
+from fpi.results import Results
+
+
+@dataclass
+class _Page:
+    """Sections in their order, and the charts they refer to by number. What has no content is left out."""
+
+    sections: list[str] = field(default_factory=list)
+    drawn: list[Chart] = field(default_factory=list)
+
+    def add(self, name: str, title: str, text: str, content: str) -> None:
+        if content:
+            paragraph = f"<p>{escape(text)}</p>" if text else ""
+            self.sections.append(template.SECTION.substitute(name=name, title=title, text=paragraph, content=content))
+
+    def add_charts(self, name: str, title: str, text: str, shown: Sequence[Chart]) -> None:
+        cards = "".join(self._card(chart) for chart in shown)
+        self.add(name, title, text, f'<div class="charts">{cards}</div>' if shown else "")
+
+    def _card(self, chart: Chart) -> str:
+        self.drawn.append(chart)
+        options = "".join(f"<option>{escape(choice)}</option>" for choice in chart.get("choices", []))
+        select = f'<select aria-label="setting">{options}</select>' if options else ""
+        return f'<figure class="card">{select}<div class="chart" data-chart="{len(self.drawn) - 1}"></div></figure>\n'
+
+
+def write(folder: Path) -> Path:
+    """Write `page.html` into a folder of results and return its path."""
+    plotly = _plotly()
+    path = folder / "page.html"
+    temporary = path.with_name(f".page-{secrets.token_hex(4)}.tmp")
+    text = compose(results.read(folder), sorted(folder.glob("policy-*.gif")), plotly)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise SaveError(f"Could not write {path}: {error.strerror or error}. Make room, or choose a place.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise MissingExtra('page.html needs plotly, which is not installed: pip install "fpi[report]".') from error
+    return str(get_plotlyjs())
+
+
+def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
+    """The whole page as text."""
+    page = _Page()
+    page.add("claims", "Claims", "", tables.claims(found))
+    if found.panels:
+        page.add_charts(
+            "rewards",
+            "Learning curves",
+            f"{plots.caption(found)} Click a name in the legend to hide or show its curve.",
+            charts.rewards(found),
+        )
+    page.add("numbers", "In numbers", RESULTS_TEXT, tables.numbers(found))
+    page.add_charts("stale", "Stale data", STALE_TEXT, charts.shares(found, "stale", "stale share"))
+    page.add_charts("frozen", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "frozen", "frozen share"))
+    page.add_charts("exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "explored", "exploring"))
+    page.add_charts("growth", "Data per stage", GROWTH_TEXT, charts.growth(found))
+    page.add("policy", "The policy at work", POLICY_TEXT, _films(films))
+    page.add("settings", "Settings", "", tables.settings(found))
+    page.add("speed", "Speed", "", tables.speed(found))
+    page.add("rerun", "Run it again", "", tables.rerun(found))
+    return template.PAGE.substitute(
+        title=escape(found.study["title"]),
+        lead=escape(lead(found)),
+        style=template.STYLE,
+        script=template.SCRIPT,
+        plotly=plotly,
+        sections="".join(page.sections),
+        charts=json.dumps(page.drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+STALE_TEXT = (
+    "The share of stored returns that no longer belong to the policy: from the stored pair on, it would now act "
+    "otherwise than was played. Exact freezing keeps this at zero."
+)
+FROZEN_TEXT = "The share of decisions taken at covered states, where the policy is greedy and explores no more."
+EXPLORING_TEXT = "The share of episodes that stored a datum. Learning is over when it reaches zero."
+GROWTH_TEXT = "How many data each stage holds as the run goes on, mean over seeds. Choose a setting above each picture."
+POLICY_TEXT = (
+    "The next episode as the agent of the first seed would play it: greedy at covered states, exploring at all others, "
+    "as in the curves."
+)
+RESULTS_TEXT = (
+    "Reward over the last tenth of the episodes. IQM is the mean of the middle half of the seeds; in brackets 95% "
+    "bootstrap intervals over seeds. With few seeds these are too narrow, so claims that compare two settings are "
+    "decided by the differences between runs of the same seed."
+)
+
+
+def lead(found: Results) -> str:
+    """One sentence on what was run."""
+    study = found.study
+    done = sum(1 for _ in found.runs)
+    if not found.asked:
+        return f"Study {study['name']}, size {study['size']}."
+    lengths = sorted({setting.config["episodes"] for setting in found.settings})
+    episodes = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
+    runs = f"{done} runs" if done == found.asked else f"{done} of {found.asked} runs, the others are unfinished"
+    return (
+        f"Study {study['name']}, size {study['size']}: {len(found.settings)} settings × {len(study['seeds'])} seeds × "
+        f"{episodes} episodes. {runs}, made with the {study['engine']} engine."
+    )
+
+
+def _films(paths: Sequence[Path]) -> str:
+    cards = ""
+    for path in paths:
+        name = escape(path.stem.removeprefix("policy-").replace("--", ", "))
+        image = base64.b64encode(path.read_bytes()).decode()
+        cards += (
+            f'<figure class="card film"><img alt="An episode of {name}" src="data:image/gif;base64,{image}">'
+            f"<figcaption>{name}</figcaption></figure>\n"
+        )
+    return f'<div class="charts">{cards}</div>' if cards else ""
