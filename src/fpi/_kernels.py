@@ -89,6 +89,20 @@ class Bank(NamedTuple):
     used: IntVector  # how much of each growing array is in use, see LOG ...
 
 
+class Core(NamedTuple):
+    """What a query needs of a bank. Every array that is handed on costs time, more than a short query itself."""
+
+    ridge: float
+    dim: int
+    every: int
+    cells: IntMatrix
+    ints: IntMatrix
+    floats: FloatMatrix
+    indices: IndexMatrix
+    members: IndexVector
+    pool: FloatVector
+
+
 COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `members`
 # Where row u begins, its local columns, joint prefix, cell, columns touched by then, low part, anchor; and two that are
 # kept for the caller.
@@ -97,6 +111,13 @@ TARGET, INNOVATION, LOG_DET, TRACE = range(4)
 LOG, MEMBERS, POOL, LOW, SLOTS = range(5)
 EPS = 2.220446049250313e-16
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
+
+
+@jit_inline
+def core_of(bank):
+    return Core(
+        bank.ridge, bank.dim, bank.every, bank.cells, bank.ints, bank.floats, bank.indices, bank.members, bank.pool
+    )
 
 
 @jit
@@ -426,9 +447,10 @@ def state_at(bank, cell, position, where, values):
 @jit
 def covered_at_anchor(bank, cell, position, where, values, threshold):
     """Whether the query is covered at a prefix that has an anchor, `position` being a multiple of `every`."""
+    core = core_of(bank)
     datum = bank.members[bank.cells[cell, START] + position]
     x = np.empty(bank.ints[datum, ANCHOR_DIM])
-    width2 = whiten(bank, datum, where, values, x)
+    width2 = whiten(core, datum, where, values, x)
     width2 += dot(x, x)
     limit = threshold * threshold
     error = rounding(bank, cell, position + 1, width2) + 4.0 * EPS * limit
@@ -444,11 +466,12 @@ def cover_position(bank, cell, where, values, threshold):
     The newest prefix is asked first; then anchors are bisected, which is sound since coverage never ends;
     then one block is scanned.
     """
+    core = core_of(bank)
     count = bank.cells[cell, COUNT]
     low = 0  # everything up to here is not covered, or is prefix 0
     high = (count - 1) // bank.every + 1 if count > 0 else 0  # in units of `every`, clipped to count
     if high > 1:
-        width2, _, base = state_at(bank, cell, count, where, values)
+        width2, _, base = state_at(core, cell, count, where, values)
         if not is_covered(bank, cell, count, where, values, width2, base, threshold):
             return -1
         while high - low > 1:
@@ -465,7 +488,7 @@ def cover_position(bank, cell, where, values, threshold):
         return 0
     start = bank.cells[cell, START]
     for p in range(first, min(high * bank.every, count)):
-        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
+        width2, value, base = advance(core, bank.members[start + p], p, where, values, width2, value, base)
         if is_covered(bank, cell, p + 1, where, values, width2, base, threshold):
             return p + 1
     return -1
@@ -770,10 +793,10 @@ def explore(rule, covered, width2, value, seed, episode, stage):
     return -1
 
 
-@jit
-def cell_and_row(bank, regression, action):
-    if bank.blocks > 1:
-        return regression * bank.blocks + action, 0
+@jit_inline
+def cell_and_row(blocks, regression, action):
+    if blocks > 1:
+        return regression * blocks + action, 0
     return regression, action
 
 
@@ -784,14 +807,15 @@ def consult(bank, regression, indices, values, threshold, allowed, covered, widt
     Returns the first joint prefix that covers all of them, or -1.
     """
     k = 0
+    core = core_of(bank)
     where = np.empty(indices.shape[1], np.int32)
     for a in range(covered.size):
         covered[a] = 0.0
         if allowed[a]:
-            cell, row = cell_and_row(bank, regression, a)
+            cell, row = cell_and_row(bank.blocks, regression, a)
             locate(bank, cell, indices[row], where)
             count = bank.cells[cell, COUNT]
-            width2[a], value[a], base = state_at(bank, cell, count, where, values[row])
+            width2[a], value[a], base = state_at(core, cell, count, where, values[row])
             if not is_covered(bank, cell, count, where, values[row], width2[a], base, threshold):
                 covered[a] = -1.0
                 k = -1
@@ -799,24 +823,25 @@ def consult(bank, regression, indices, values, threshold, allowed, covered, widt
         return -1
     for a in range(covered.size):
         if allowed[a]:
-            cell, row = cell_and_row(bank, regression, a)
+            cell, row = cell_and_row(bank.blocks, regression, a)
             locate(bank, cell, indices[row], where)
-            position = position_at(bank, cell, k)
-            before, _, base = state_at(bank, cell, position, where, values[row])
+            position = position_at(core, cell, k)
+            before, _, base = state_at(core, cell, position, where, values[row])
             if not is_covered(bank, cell, position, where, values[row], before, base, threshold):
-                k = order_of(bank, cell, cover_position(bank, cell, where, values[row], threshold))
+                k = order_of(core, cell, cover_position(bank, cell, where, values[row], threshold))
     return k
 
 
 @jit
 def estimate(bank, regression, indices, values, k, allowed, width2, value):
     """Squared widths and estimates of the allowed actions at joint prefix k."""
+    core = core_of(bank)
     where = np.empty(indices.shape[1], np.int32)
     for a in range(value.size):
         if allowed[a]:
-            cell, row = cell_and_row(bank, regression, a)
+            cell, row = cell_and_row(bank.blocks, regression, a)
             locate(bank, cell, indices[row], where)
-            width2[a], value[a], _ = state_at(bank, cell, position_at(bank, cell, k), where, values[row])
+            width2[a], value[a], _ = state_at(core, cell, position_at(core, cell, k), where, values[row])
 
 
 @jit
@@ -855,31 +880,35 @@ def decide(bank, regression, indices, values, actions, threshold, window, rule, 
 
 
 # --- Levels of FPI-Regret -------------------------------------------------------------------------------
-#
-# `progress` has a row for every action: where its query of this level stands, see SEEN ... below.
 
 
 SEEN, COVERED, WIDTH2, VALUE, BASE, FIELDS = range(6)
 
 
 @jit
-def look(bank, regression, indices, values, threshold, allowed, progress):
+def look(bank, regression, indices, values, threshold, allowed, estimates, widths, uncovered):
     """The first prefix that covers all allowed actions, or -1.
 
-    Squared widths and estimates are those at that prefix, or on all data; COVERED < 0 marks uncovered actions.
+    Estimates and widths are those at that prefix, or on all data; NaN for actions that are not allowed.
     """
-    width2, value = progress[:, WIDTH2], progress[:, VALUE]
-    k = consult(bank, regression, indices, values, threshold, allowed, progress[:, COVERED], width2, value)
+    covered = np.empty(allowed.size)
+    estimates[:] = np.nan
+    widths[:] = np.nan
+    k = consult(bank, regression, indices, values, threshold, allowed, covered, widths, estimates)
     if k >= 0:
-        estimate(bank, regression, indices, values, k, allowed, width2, value)
+        estimate(bank, regression, indices, values, k, allowed, widths, estimates)
+    for a in range(allowed.size):
+        widths[a] = np.sqrt(widths[a])
+        uncovered[a] = covered[a] < 0
     return k
 
 
 @jit
-def look_again(bank, regression, indices, values, threshold, allowed, progress):
-    """`look` for a state that comes back: goes on from where its last query stopped (SEEN < 0: nothing asked yet).
+def look_again(bank, regression, indices, values, threshold, allowed, progress, estimates, widths, uncovered):
+    """`look` for a state that comes back: it goes on from where its last query stopped.
 
-    An action that is covered while others are not keeps the numbers of its first cover.
+    `progress` has a row for every action, see SEEN ...; SEEN < 0 is a query not yet begun. An action that is covered
+    while others are not keeps the numbers of its first cover.
     """
     k = 0
     for a in range(allowed.size):
@@ -887,7 +916,7 @@ def look_again(bank, regression, indices, values, threshold, allowed, progress):
         if not allowed[a]:
             mine[COVERED] = 0
             continue
-        cell, row = cell_and_row(bank, regression, a)
+        cell, row = cell_and_row(bank.blocks, regression, a)
         if mine[SEEN] < 0:
             mine[SEEN] = 0
             mine[VALUE] = 0.0
@@ -900,29 +929,34 @@ def look_again(bank, regression, indices, values, threshold, allowed, progress):
             k = -1
         elif k >= 0:
             k = max(k, int(mine[COVERED]))
-    if k >= 0:
-        for a in range(allowed.size):
-            if allowed[a]:
-                cell, row = cell_and_row(bank, regression, a)
-                resume(bank, cell, indices[row], values[row], progress[a], position_at(bank, cell, k), -1.0)
+    for a in range(allowed.size):
+        if k >= 0 and allowed[a]:
+            cell, row = cell_and_row(bank.blocks, regression, a)
+            resume(bank, cell, indices[row], values[row], progress[a], position_at(bank, cell, k), -1.0)
+        estimates[a] = progress[a, VALUE] if allowed[a] else np.nan
+        widths[a] = np.sqrt(progress[a, WIDTH2]) if allowed[a] else np.nan
+        uncovered[a] = progress[a, COVERED] < 0
     return k
 
 
 @jit
-def eliminate(values, widths, allowed, error, bias, slack, errors, survives):
-    """eq. (7): the allowed actions that may still be best, if values err by error * width + bias, and `slack` is given.
+def eliminate(values, widths, allowed, factor, bias, slack, errors, survives):
+    """eq. (8), the best allowed action, and eq. (7), those that may still be as good: the next action set.
 
-    Returns what the upper end of an action's value has to reach.
+    Values err by factor * width + bias, and `slack` more is given. Also returns what the upper end of an action's value
+    has to reach.
     """
     bar = -np.inf
+    outside = np.empty(values.size)
     for a in range(values.size):
+        outside[a] = -1.0 if allowed[a] else 0.0
+        errors[a] = factor * widths[a] + bias if factor > 0.0 else bias
         if allowed[a]:
-            errors[a] = error * widths[a] + bias
             bar = max(bar, values[a] - errors[a])
     bar -= slack
     for a in range(values.size):
         survives[a] = allowed[a] and values[a] + errors[a] >= bar - TIE * (1.0 + abs(bar))
-    return bar
+    return best(values, outside), bar
 
 
 class Visited(NamedTuple):
@@ -1003,6 +1037,7 @@ def resume(bank, cell, indices, values, mine, until, threshold):
     """Take one action of a visited state on to `until` data of its cell, or to its first cover (threshold >= 0)."""
     where = np.empty(indices.size, np.int32)
     before = locate(bank, cell, indices, where)
+    core = core_of(bank)
     seen = int(mine[SEEN])
     if indices.size > 0 and until <= bank.every:
         seen = max(seen, min(before, until))  # data on other columns change nothing
@@ -1010,7 +1045,7 @@ def resume(bank, cell, indices, values, mine, until, threshold):
     while seen < until:
         datum = bank.members[start + seen]
         mine[WIDTH2], mine[VALUE], mine[BASE] = advance(
-            bank, datum, seen, where, values, mine[WIDTH2], mine[VALUE], mine[BASE]
+            core, datum, seen, where, values, mine[WIDTH2], mine[VALUE], mine[BASE]
         )
         seen += 1
         if threshold >= 0.0 and is_covered(bank, cell, seen, where, values, mine[WIDTH2], mine[BASE], threshold):

@@ -190,19 +190,20 @@ class Datasets:
 
     def look(self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_], known: Any = None) -> Look:
         """What a level says of the allowed actions. `known.progress` lets a state that comes back go on."""
-        ask = _kernels.look
+        bank, regression, threshold = self.bank.view, self._regression(stage, level), self.thresholds[level - 1]
+        values, widths = np.empty((2, len(allowed)))
+        uncovered = np.empty(len(allowed), np.bool_)
         if known is None:
-            progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
+            k = _kernels.look(bank, regression, *rows, threshold, allowed, values, widths, uncovered)
         else:
-            ask, progress = _kernels.look_again, known.progress
-            if progress is None:
-                progress = np.full((len(allowed), _kernels.FIELDS), np.nan)
+            if known.progress is None:
+                progress = np.empty((len(allowed), _kernels.FIELDS))
                 progress[:, _kernels.SEEN] = -1
                 known.progress = progress  # whole, whenever an interrupt comes
-        regression = self._regression(stage, level)
-        k: int = ask(self.bank.view, regression, *rows, self.thresholds[level - 1], allowed, progress)
-        widths, uncovered = np.sqrt(progress[:, _kernels.WIDTH2]), progress[:, _kernels.COVERED] < 0
-        return Look(k if k >= 0 else None, progress[:, _kernels.VALUE].copy(), widths, uncovered)
+            k = _kernels.look_again(
+                bank, regression, *rows, threshold, allowed, known.progress, values, widths, uncovered
+            )
+        return Look(k if k >= 0 else None, values, widths, uncovered)
 
     def keep(self, rows: Rows, observation: Any, action: int, level: int) -> None:
         """Remember an exploring step for `append`."""

@@ -36,7 +36,7 @@ class RidgeBank:
             ridge=float(ridge),
             dim=int(dim),
             blocks=int(blocks),
-            every=max(64, int(dim)),
+            every=max(16, int(dim)),
             cells=np.zeros((cells, 4), np.int64),
             sizes=np.zeros(regressions, np.int64),
             log_dets=np.zeros(regressions),

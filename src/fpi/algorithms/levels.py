@@ -133,6 +133,7 @@ class LeveledAgent(Agent):
     def __init__(self, settings: Common, datasets: Any) -> None:
         super().__init__(settings, datasets)
         self.played = ()
+        self._everything = np.ones(self.actions, np.bool_)
         self._playing: list[int] = []
         self._remembered: dict[tuple[int, Hashable], _Known] = {}
 
@@ -207,15 +208,15 @@ class LeveledAgent(Agent):
     def _stand(self, rows: Any, stage: int, below: list[Standing], known: _Known | None = None) -> Standing:
         """The state one level above those it is frozen at."""
         level = len(below) + 1
-        allowed = below[-1].survives if below else np.ones(self.actions, np.bool_)
+        allowed = below[-1].survives if below else self._everything
         assert allowed is not None
         k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, known)
         errors = np.zeros(self.actions)
         if k is None:
             return Standing(level, None, allowed, uncovered, values, widths, None, None, errors, 0.0)
-        action = _kernels.best(values, -1.0 * allowed)  # eq. (8)
         survives = np.empty(self.actions, np.bool_)
-        bar = _kernels.eliminate(values, widths, allowed, *self.margins(stage, level, k), errors, survives)  # eq. (7)
+        margins = self.margins(stage, level, k)
+        action, bar = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
         return Standing(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
 
     # --- questions ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fpi.algorithms.agent import MOST_CELLS, Common, check_real, check_whole, linear_constants
@@ -126,7 +127,7 @@ class Regret(LeveledAgent):
 
     # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
 
-    @property
+    @cached_property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
         return linear_constants(self, self.ridge, self.settings.scale)

@@ -48,11 +48,12 @@ class Constants:
         n = 2 * self.dim * inverse * math.log1p(4 * inverse**2 / self.ridge**2)
         if self.mode == "paper":
             return n
-        while True:  # downwards to the largest solution
+        for _ in range(1_000):  # downwards to the largest solution, never below it; slow only where that is about 0
             smaller = 2 * self.dim * inverse * self.log_det_bound(n) / self.dim
             if smaller >= n * (1 - 1e-12):
-                return n
+                break
             n = smaller
+        return n
 
     def log_det_bound(self, n: float) -> float:
         """log det Sigma_n - log det Sigma_0 <= d ln(1 + n / (lambda d)) for features of norm at most 1."""
@@ -102,10 +103,10 @@ class Constants:
     def level_loss(self, level: int) -> float:
         """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
 
-        Its other steps are on levels from l to L-bar. With misspecification these may have larger Delta.
+        Its other steps are on levels up to the last, and with a large ridge some of these may have a larger Delta.
         """
-        last = int(min(self.levels(), self.max_level + 1)) if self.misspecification else level
-        worst = max(self.level_gap(each - 1) for each in range(level, max(level, last) + 1))
+        last = int(min(self.levels(), self.max_level + 1))
+        worst = max(self.level_gap(each - 1) for each in range(min(level, last), last + 1))
         return min(self.horizon, 4 * self.horizon**2 * worst)
 
     def level_episodes(self, level: int) -> float:
