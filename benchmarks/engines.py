@@ -1,0 +1,114 @@
+"""Steps per second of both engines, beside the bare environments."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numba import njit, types
+from rich.console import Console
+from rich.table import Table
+
+import fpi
+from fpi import compiled
+from fpi.compiled import _loop
+
+EPISODES = 2_000
+WHOLE = 55_000  # episodes of a run of Figure 2
+SEEDS = 5
+FREEZE: tuple[Any, ...] = ("exact", 20, "never")
+
+INTEGERS = types.Array(types.int64, 1, "C")
+FUNCTIONS = types.FunctionType(_loop.RESET), types.FunctionType(_loop.STEP)
+MOVES = types.Array(types.float64, 2, "C")
+
+
+@njit([types.void(*FUNCTIONS, types.npy_rng, MOVES, INTEGERS, INTEGERS, _loop.VECTOR, _loop.VECTOR)])
+def bare(reset, step, rng, moves, actions, lengths, state, observation):  # type: ignore[no-untyped-def]
+    at = 0
+    for length in lengths:
+        reset(rng, state, observation)
+        for _ in range(length):
+            step(state, moves[actions[at]], observation)
+            at += 1
+
+
+def run(console: Console) -> None:
+    table = Table("processor time, best of 3", "CartPole-v1", "InvertedPendulum-v4", title="steps per second per core")
+    columns = [list(_speeds(*_world(name))) for name in ("CartPole-v1", "InvertedPendulum-v4")]
+    for (what, cartpole), (_, pendulum) in zip(*columns, strict=True):
+        table.add_row(what, cartpole, pendulum)
+    console.print(table)
+
+    table = Table(
+        "environment", "freeze", "seconds", "steps", "µs a step", "data", title=f"{WHOLE:,} episodes, compiled"
+    )
+    total = 0.0
+    for name in ("CartPole-v1", "InvertedPendulum-v4"):
+        make, _, twin = _world(name)
+        for freeze in FREEZE:
+            agent = make(freeze)
+            seconds = _time(lambda agent=agent, twin=twin: compiled.learn(agent, twin, WHOLE, seed=0))  # type: ignore[misc]
+            steps = int(agent.trail.visits.sum(axis=1)[0])
+            figures = f"{seconds:.1f}", f"{steps:,}", f"{seconds / steps * 1e6:.2f}", f"{agent.data_stored:,}"
+            table.add_row(name, str(freeze), *figures)
+            total += seconds
+    console.print(table)
+    console.print(f"All six for {SEEDS} seeds on two cores: about {total * SEEDS / 2 / 60:.1f} minutes.")
+
+
+def _world(name: str) -> tuple[Callable[[Any], Any], gym.Env[Any, Any], compiled.Twin]:
+    """The setting of Figure 2."""
+    if name == "CartPole-v1":
+        env: Any = gym.make(name)
+        high, actions, horizon = [4.8, 10, 0.418, 10], 2, 500
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium recommends v5; the paper has v4
+            env = fpi.ActionGrid(gym.make(name), [-3, -1, 1, 3])
+        high, actions, horizon = [1, np.pi / 2, 10, 10], 4, 60
+    features = fpi.TileCoding(np.negative(high), high, tiles=4, tilings=4, actions=actions)
+
+    def make(freeze: Any) -> fpi.PAC:
+        return fpi.PAC(features, actions=actions, horizon=horizon, epsilon=1.0, ridge=1e-3, freeze=freeze)
+
+    return make, env, compiled.find(name)
+
+
+def _speeds(make: Callable[[Any], Any], env: gym.Env[Any, Any], twin: compiled.Twin) -> Any:
+    """Four loops over the same episodes, taken in turns so that all see the same machine."""
+    recorded: list[Any] = []
+    lengths = make("exact").learn(env, EPISODES, seed=0, callback=lambda e: recorded.append(e.actions)).lengths
+    actions = np.concatenate(recorded)
+    lists = [list(each) for each in recorded]
+    arrays = twin.moves, actions, lengths, *twin.begin()
+    compiled.learn(make("exact"), twin, 10, seed=0)  # compiles
+    loops = {
+        "bare Gymnasium loop": lambda: _replay(env, lists),
+        "learn with Gymnasium": lambda: make("exact").learn(env, EPISODES, seed=0),
+        "bare compiled environment": lambda: bare(twin.reset, twin.step, np.random.default_rng(0), *arrays),
+        "learn compiled": lambda: compiled.learn(make("exact"), twin, EPISODES, seed=0),
+    }
+    best = dict.fromkeys(loops, np.inf)
+    for _ in range(3):
+        for what, loop in loops.items():
+            best[what] = min(best[what], _time(loop))
+    for what, seconds in best.items():
+        yield what, f"{len(actions) / seconds:,.0f}"
+
+
+def _replay(env: gym.Env[Any, Any], recorded: list[list[Any]]) -> None:
+    env.reset(seed=0)
+    for number, actions in enumerate(recorded):
+        if number:
+            env.reset()
+        for action in actions:
+            env.step(action)
+
+
+def _time(act: Callable[[], Any]) -> float:
+    began = time.process_time()
+    act()
+    return time.process_time() - began

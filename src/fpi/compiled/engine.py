@@ -1,0 +1,268 @@
+"""`learn` in compiled code: the episodes, decisions and data of `agent.learn`, to the bit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba import types
+
+from fpi.algorithms import PAC, Agent
+from fpi.compiled import _loop
+from fpi.compiled.twins import Twin
+from fpi.control import check_generator
+from fpi.datasets import EXPLORING
+from fpi.errors import EnvironmentMismatch, InputError
+from fpi.features import OneHot, TileCoding
+from fpi.learning import History, Trail, check_count
+
+if TYPE_CHECKING:
+    from fpi.compiled.stale import StaleLog
+
+STEPS = 50_000  # between two looks at the keyboard and the progress bar
+
+
+def learn(
+    agent: Agent,
+    twin: Twin,
+    episodes: int,
+    seed: int | None = None,
+    progress: bool = False,
+    log: StaleLog | None = None,
+) -> History:
+    """What `agent.learn(env, episodes, seed)` does, in the compiled twin of `env`.
+
+    Histories, data, saved files and all that comes later are the same to the bit, and both may take turns. `log` notes
+    what `StaleLog.share` needs. Determinism is not checked as `agent.learn` does: a compiled step has no way to be
+    random.
+    """
+    check_count("episodes", episodes)
+    task = task_for(agent)
+    agent._settle()  # an ending may be left over from a learn that was interrupted twice
+    run = _Run(agent, twin, task, _begin(agent, twin, seed), episodes, log)
+    with _bar(episodes if progress else 0) as tick:
+        try:
+            while run.row < episodes:
+                run.go_on()
+                tick(run)
+        finally:
+            run.end()
+    return run.history()
+
+
+def task_for(agent: Agent) -> _loop.Task:
+    """The agent's features and settings, as compiled code takes them; without moves and seed."""
+    features = agent.features
+    if not isinstance(agent, PAC) or not isinstance(features, TileCoding | OneHot):
+        raise InputError(
+            f"compiled episodes know fpi.PAC with TileCoding or OneHot features; this is {type(agent).__name__} with "
+            f"{type(features).__name__}. Use agent.learn with the Gymnasium environment."
+        )
+    if isinstance(features, OneHot):
+        grid, states, value = np.zeros((0, 4)), features.states, 1.0
+    else:
+        grid, states, value = features.grid, 0, features.value
+    return _loop.Task(
+        moves=np.zeros((0, 0)),
+        grid=grid,
+        states=states,
+        values=np.full(features.nnz, value),
+        horizon=agent.horizon,
+        low=agent.rewards.low,
+        high=agent.rewards.high,
+        threshold=agent.datasets.threshold,
+        window=agent.settings.window,
+        rule=EXPLORING[agent.settings.explore],
+        seed=0,
+    )
+
+
+def _begin(agent: Agent, twin: Twin, seed: int | None) -> Trail:
+    """Check that both fit; the trail to go on from has a seed, and no generator if the seed makes one."""
+    if len(twin.moves) != agent.actions:
+        raise EnvironmentMismatch(
+            f"the twin has {len(twin.moves)} actions, the agent {agent.actions}. Build the agent and its features with "
+            f"actions={len(twin.moves)}, or choose the twin's: fpi.compiled.find({twin.name!r}, action_grid=[...])."
+        )
+    size = len(agent.features.grid) if isinstance(agent.features, TileCoding) else 1
+    if len(twin.begin()[1]) != size:
+        raise EnvironmentMismatch(
+            f"the twin's observations are {twin.observations}, and the agent's features read {size} numbers."
+        )
+    if twin.time_limit is not None and agent.horizon > twin.time_limit:
+        raise EnvironmentMismatch(
+            f"horizon={agent.horizon} is longer than the environment's time limit of {twin.time_limit} steps, so its "
+            f"last stages are never reached. Use horizon={twin.time_limit} or less."
+        )
+    trail = agent.trail.counted(agent.horizon)
+    if trail.environment not in (None, twin.environment):
+        raise EnvironmentMismatch(
+            f"this agent learned on {trail.environment} and is now given {twin.environment}. Its data would not fit: "
+            "use the same environment, or a new agent."
+        )
+    if seed is None and not trail.episodes:
+        seed = int.from_bytes(os.urandom(4)) if trail.seed is None else trail.seed
+    if seed is not None:
+        check_count("seed", seed)
+        trail = replace(trail, seed=int(seed), generator=None)
+    return replace(trail, environment=twin.environment)
+
+
+class _Run:
+    """One call of `learn`: the arrays that compiled code fills, and how they become the agent's."""
+
+    def __init__(
+        self, agent: Agent, twin: Twin, task: _loop.Task, trail: Trail, episodes: int, log: StaleLog | None
+    ) -> None:
+        assert trail.seed is not None and trail.visits is not None
+        bits = np.random.PCG64(trail.seed) if trail.generator is None else check_generator(trail.generator)
+        self.agent, self.twin, self.trail, self.episodes, self.log = agent, twin, trail, episodes, log
+        self.rng = np.random.Generator(bits)
+        self.task = task._replace(moves=twin.moves, seed=trail.seed)
+        horizon, nnz = agent.horizon, len(task.values)
+        state, observation = twin.begin()
+        self.played = _loop.Played(
+            state=state,
+            observation=observation,
+            active=np.zeros((horizon, nnz), np.int32),
+            actions=np.zeros(horizon, np.int64),
+            rewards=np.zeros(horizon),
+            covered=np.zeros(horizon, np.int64),
+            clock=np.zeros(_loop.CLOCK, np.int64),
+        )
+        self.played.clock[_loop.NUMBER] = trail.episodes
+        self.rows = _loop.Rows(
+            returns=np.zeros(episodes),
+            lengths=np.zeros(episodes, np.int64),
+            explored=np.zeros(episodes, np.int64),
+            frozen=np.zeros(episodes, np.int64),
+            visits=trail.visits,
+        )
+
+    @property
+    def row(self) -> int:
+        return int(self.played.clock[_loop.ROW])
+
+    def go_on(self) -> None:
+        """Play for a moment."""
+        before, whole = self.rng.bit_generator.state, self._whole
+        status = None
+        try:
+            status = self._call(self.episodes)
+        finally:
+            if status not in (_loop.FINISHED, _loop.NO_ROOM_TO_PLAY, _loop.NO_ROOM_TO_APPEND):
+                self.rng.bit_generator.state = before
+                for _ in range(self._whole - whole):  # as if an episode that failed had never begun
+                    self.twin.reset(self.rng, *self.twin.begin())
+        if status == _loop.NO_ROOM_TO_PLAY:
+            self._make_room()
+        elif status == _loop.NO_ROOM_TO_APPEND:
+            self._book()
+        elif status != _loop.FINISHED:
+            self._complain(status)
+
+    @property
+    def _whole(self) -> int:
+        """Episodes that were played to their end."""
+        return self.row + int(self.played.clock[_loop.WAITING])
+
+    def _call(self, episodes: int) -> int:
+        bank, visited = self.agent.datasets.bank.view, self._visited.view
+        suffixes = _loop.NO_SUFFIXES if self.log is None else self.log.view
+        arguments = bank, visited, self.task, self.played, self.rows, suffixes
+        if not _loop.run.signatures:
+            functions = types.FunctionType(_loop.RESET), types.FunctionType(_loop.STEP), types.npy_rng
+            numbers = types.int64, types.int64
+            _loop.run.compile((*functions, *map(numba.typeof, arguments), *numbers))
+            _loop.run.disable_compile()  # other environments are taken as functions of these types
+        status: int = _loop.run(self.twin.reset, self.twin.step, self.rng, *arguments, episodes, STEPS)
+        return status
+
+    @property
+    def _visited(self) -> Any:
+        return self.agent.datasets._visited
+
+    def _make_room(self) -> None:
+        view = self._visited.view
+        if len(view.rows) - view.used[0] < self.task.horizon:
+            self._visited.grow()
+        if self.log is not None:
+            self.log.make_room(self.task.horizon)
+
+    def _book(self) -> None:
+        """Store the datum of an episode for which compiled code found no room."""
+        clock = self.played.clock
+        stage = int(clock[_loop.EXPLORED])
+        action = int(self.played.actions[stage])
+        target = _loop.target_of(self.task, self.played)
+        active = self.played.active[stage]
+        self.agent.datasets.bank.append(
+            stage, action, active, self.task.values, target, action, int(clock[_loop.NUMBER])
+        )
+
+    def _complain(self, status: int) -> None:
+        number, stage = self.played.clock[_loop.NUMBER] + 1, int(self.played.clock[_loop.LENGTH])
+        where = f"at step {stage} of episode {number}"
+        try:
+            if status == _loop.BAD_REWARD:
+                self.agent.rewards.check(float(self.played.rewards[stage - 1]), stage)
+            else:
+                self.agent.features.active(self.played.observation, stage)
+        except (InputError, EnvironmentMismatch) as error:
+            raise EnvironmentMismatch(f"{where}: {error} The agent is as it was before this episode.") from error
+
+    def end(self) -> None:
+        """Whatever happened, the agent stands after the last whole episode."""
+        clock = self.played.clock
+        if clock[_loop.WAITING]:
+            if clock[_loop.EXPLORED] >= 0 and self.agent.datasets.last_episode < clock[_loop.NUMBER]:
+                self._book()
+            self._call(self.row + 1)
+        if self.row:
+            state = dict(self.rng.bit_generator.state)
+            episodes = int(clock[_loop.NUMBER])
+            self.agent.commit(replace(self.trail, episodes=episodes, generator=state, visits=self.rows.visits), None)
+        elif not self.episodes and not self.trail.episodes:
+            self.agent.commit(self.trail, None)  # keeps the seed for the next call
+
+    def history(self) -> History:
+        rows = self.rows
+        return History(rows.returns, rows.lengths, rows.explored, rows.frozen)
+
+
+@contextlib.contextmanager
+def _bar(episodes: int) -> Iterator[Callable[[_Run], None]]:
+    """A progress bar; nothing at all for 0 episodes."""
+    if episodes == 0:
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("return {task.fields[mean]:.1f}"),
+        TextColumn("{task.fields[data]:,} data"),
+        TextColumn("{task.fields[frozen]:.0%} frozen"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as bar:
+        task = bar.add_task("learning", total=episodes, mean=0.0, data=0, frozen=0.0)
+
+        def tick(run: _Run) -> None:
+            recent = slice(max(0, run.row - 100), run.row)
+            if run.row:
+                bar.update(
+                    task,
+                    completed=run.row,
+                    mean=run.rows.returns[recent].mean(),
+                    data=run.agent.data_stored,
+                    frozen=run.rows.frozen[recent].sum() / run.rows.lengths[recent].sum(),
+                )
+
+        yield tick
