@@ -99,7 +99,31 @@ class Dataset:
         return solved @ moment, 8 * UNIT * self.sizes[k] * norms(solved) * theta + own
 
 
-class LiteralPAC:
+class Guarded:
+    """Comparisons that refuse to be decided by rounding."""
+
+    closest = np.inf  # the nearest comparison so far: its distance to the edge, in numerical errors
+
+    def above(self, scores, edge, errors):
+        """scores > edge, refused where rounding could decide."""
+        distances = abs(scores - edge) / np.maximum(errors, TINY)
+        if distances.min() <= FAR_ENOUGH:
+            raise IllPosed(f"{scores} come within {distances.min():.1f} numerical errors of the edge {edge}")
+        self.closest = min(self.closest, distances.min())
+        return scores > edge
+
+    def best(self, scores, errors, among):
+        """The lowest action of `among` whose score is the largest, up to the tie tolerance."""
+        top = among[scores[among].argmax()]
+        others = among[among != top]
+        if not len(others):
+            return int(top)
+        edge = scores[top] - TIE * (1 + abs(scores[top]))
+        tied = others[self.above(scores[others], edge, errors[others] + errors[top])]
+        return int(min([top, *tied]))
+
+
+class LiteralPAC(Guarded):
     """Algorithm 1. `features(observation, stage)` gives one row per action; stages count from 0."""
 
     def __init__(
@@ -121,33 +145,13 @@ class LiteralPAC:
         self.low, self.high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
         self.seed, self.episode = seed, 0
         self.datasets = None  # made when the first features show their dimension
-        self.closest = np.inf  # the nearest comparison so far: its distance to the edge, in numerical errors
 
-    # --- comparisons -----------------------------------------------------------------------------------
-    def above(self, scores, edge, errors):
-        """scores > edge, refused where rounding could decide."""
-        distances = abs(scores - edge) / np.maximum(errors, TINY)
-        if distances.min() <= FAR_ENOUGH:
-            raise IllPosed(f"{scores} come within {distances.min():.1f} numerical errors of the edge {edge}")
-        self.closest = min(self.closest, distances.min())
-        return scores > edge
-
+    # --- the policy ------------------------------------------------------------------------------------
     def uncovered(self, rows, data, k):
         """The actions outside Cover on the first k data, in increasing order."""
         widths, errors = data.widths(rows, k)
         return np.flatnonzero(self.above(widths, self.epsilon * (1 + TIE), errors))
 
-    def best(self, scores, errors, among):
-        """The lowest action of `among` whose score is the largest, up to the tie tolerance."""
-        top = among[scores[among].argmax()]
-        others = among[among != top]
-        if not len(others):
-            return int(top)
-        edge = scores[top] - TIE * (1 + abs(scores[top]))
-        tied = others[self.above(scores[others], edge, errors[others] + errors[top])]
-        return int(min([top, *tied]))
-
-    # --- the policy ------------------------------------------------------------------------------------
     def rows(self, observation, stage):
         rows = np.asarray(self.features(observation, stage), dtype=self.dtype)
         if self.datasets is None:

@@ -70,9 +70,26 @@ MAPS = {"tiles": tiles, "Fourier": fourier, "bumps": bumps, "function": function
 every_map = pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
 
 
-def make_agent(features=tiles, **settings):
-    defaults = {"actions": 3, "horizon": HORIZON, "epsilon": 1.0, "ridge": 0.1}
-    return fpi.PAC(features(), **(defaults | settings))
+OWN = {
+    fpi.PAC: {"epsilon": 1.0, "ridge": 0.1},
+    fpi.Regret: {"scale": 0.01, "ridge": 3.0},
+    fpi.Eluder: {"scale": 1e-4, "episodes": 100},
+}
+
+
+def make_agent(features=tiles, algorithm=fpi.PAC, **settings):
+    return algorithm(features(), **({"actions": 3, "horizon": HORIZON} | OWN[algorithm] | settings))
+
+
+def candidates():
+    """Functions of a user's own, which no file can hold."""
+    slopes = np.random.default_rng(0).uniform(-1, 1, (8, 3))
+    functions = [lambda observation, stage, s=s: 2 + s * np.clip(observation[0], -1, 1) for s in slopes]
+    return fpi.classes.FiniteClass(functions, top=float(HORIZON), actions=3)
+
+
+def ball():
+    return fpi.classes.LinearBall(keyed(), radius=3.0, top=float(HORIZON), actions=3)
 
 
 def trained(episodes=12, features=tiles, env=odd.Walk, **settings):
@@ -87,7 +104,8 @@ def load(path, features=tiles):
 
 def numbers(agent):
     """Everything that an agent has stored."""
-    data = (agent.dataset(stage) for stage in range(agent.horizon))
+    levels = [(level,) for level in range(1, agent.levels + 1)] if hasattr(agent, "levels") else [()]
+    data = (agent.dataset(stage, *level) for level in levels for stage in range(agent.horizon))
     return [(d.features.tolist(), d.actions.tolist(), d.targets.tolist(), d.episodes.tolist()) for d in data]
 
 
@@ -250,12 +268,14 @@ class LineInterrupt:
         return self.line
 
 
-@pytest.mark.parametrize("features", [tiles, function])
-def test_ctrl_c_at_any_line_leaves_a_usable_agent(file_of, features):
-    expected = file_of(trained(5, features))
+@pytest.mark.parametrize(
+    ("algorithm", "features"), [(fpi.PAC, tiles), (fpi.PAC, function), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
+)
+def test_ctrl_c_at_any_line_leaves_a_usable_agent(file_of, algorithm, features):
+    expected = file_of(trained(5, features, algorithm=algorithm))
     interrupted_in = set()
     for moment in itertools.count(1, 11):
-        agent, env = make_agent(features), odd.Walk()
+        agent, env = make_agent(features, algorithm), odd.Walk()
         interrupt = LineInterrupt(moment)
         try:
             with interrupt:
@@ -280,9 +300,10 @@ class EdgeInterrupt(LineInterrupt):
 
 
 @every_map
-def test_ctrl_c_at_any_line_between_two_episodes(file_of, features):
-    before = trained(4, features)
-    expected = file_of(trained(7, features))
+@pytest.mark.parametrize("algorithm", [fpi.PAC, fpi.Regret])
+def test_ctrl_c_at_any_line_between_two_episodes(file_of, algorithm, features):
+    before = trained(4, features, algorithm=algorithm)
+    expected = file_of(trained(7, features, algorithm=algorithm))
     interrupted_in = []
     for moment in itertools.count(1):
         agent = copy.deepcopy(before)
@@ -298,6 +319,41 @@ def test_ctrl_c_at_any_line_between_two_episodes(file_of, features):
         assert file_of(agent) == expected, moment
     assert set(interrupted_in) == {4, 5}  # the episode was lost, or it was carried to its end
     assert len(interrupted_in) > 15
+
+
+class ClimbInterrupt(LineInterrupt):
+    """Ctrl-C at the n-th line of finding out how a state stands at each level, where such knowledge is kept."""
+
+    def call(self, frame, event, _):
+        return super().call(frame, event, _) if frame.f_code.co_name in CLIMBING else None
+
+
+CLIMBING = {"decide", "_climb", "_stand", "look", "_take", "append", "first_cover", "_first_dependent"}
+
+
+def keyed():
+    return fpi.features.Function(linear, 3, key=lambda observation: tuple(observation))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "features"), [(fpi.Regret, tiles), (fpi.Regret, keyed), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
+)
+def test_ctrl_c_at_any_line_leaves_what_is_known_of_a_state_whole(file_of, algorithm, features):
+    settings = {"algorithm": algorithm, "horizon": 2, "env": odd.FixedStart}
+    before, expected = trained(20, features, **settings), file_of(trained(36, features, **settings))
+    for moment in itertools.count(1, 1 if algorithm is fpi.Regret else 7):
+        agent = copy.deepcopy(before)
+        interrupt = ClimbInterrupt(moment)
+        try:
+            with interrupt:
+                agent.learn(odd.FixedStart(), 4)
+        except KeyboardInterrupt:
+            pass
+        if interrupt.left > 0:
+            break
+        go_on(agent, odd.FixedStart(), 36)
+        assert file_of(agent) == expected, moment
+    assert moment > 60
 
 
 class Alarm:
@@ -508,6 +564,7 @@ LIES = {
     "a long feature": (entry("values", 5.0), "norm above 1"),
     "an index outside": (entry("indices", 10**6), "indices leave the range"),
     "a negative index": (entry("indices", -1), "indices leave the range"),
+    "a level that is not there": (entry("level", 2), "level leave the range"),
     "an action outside": (entry("action", 3), "action leave the range"),
     "a stage outside": (entry("stage", HORIZON), "stage leave the range"),
     "episodes out of order": (entry("episode", 0), "out of order"),
@@ -881,6 +938,150 @@ BAD_SETTINGS = [
 def test_settings_that_make_no_agent_are_named(settings, says):
     with pytest.raises(InputError, match=says):
         make_agent(**settings)
+
+
+BAD_LEVELS = [
+    *[({name: value}, f"{name} is {value!r}") for name in ("scale", "ridge") for value in (0, -1, math.nan, math.inf)],
+    ({"scale": "1"}, "scale is '1'; pass a number above 0; 1 is the theory"),
+    ({"scale": None}, "scale is None"),
+    ({"scale": True}, "scale is True"),
+    ({"ridge": "1/H"}, "ridge is '1/H'; pass None for 1/H"),
+    ({"max_level": 0}, "max_level is 0"),
+    ({"max_level": 2.0}, "max_level is 2.0"),
+    ({"max_level": True}, "max_level is True"),
+    ({"max_level": "all"}, "max_level is 'all'"),
+    ({"elimination": "none"}, "elimination is 'none'; choose one of paper, stage, interval"),
+    ({"elimination": None}, "elimination is None"),
+    ({"elimination": ["paper"]}, r"elimination is \['paper'\]"),
+    ({"explore": "boldly"}, "explore is 'boldly'; choose one of first, widest, greedy, random"),
+    ({"horizon": 0}, "horizon is 0"),
+    ({"horizon": "3", "ridge": None}, "horizon is '3'"),
+    ({"misspecification": -1}, "misspecification is -1"),
+    ({"horizon": 10**6, "actions": 3}, "horizon x actions x levels is 120,000,000"),
+]
+
+
+@pytest.mark.parametrize(("settings", "says"), BAD_LEVELS, ids=[says for _, says in BAD_LEVELS])
+def test_settings_that_make_no_agent_with_levels_are_named(settings, says):
+    with pytest.raises(InputError, match=says):
+        make_agent(algorithm=fpi.Regret, **settings)
+
+
+def test_settings_in_numpy_numbers_make_the_same_levels(tmp_path):
+    agent = make_agent(algorithm=fpi.Regret, scale=np.float32(0.5), ridge=np.float64(3), max_level=np.int8(7))
+    agent.save(tmp_path / "agent.fpi")
+    assert fpi.load(tmp_path / "agent.fpi").settings == agent.settings
+    assert agent.levels == 7
+
+
+@pytest.mark.parametrize("level", [0, 3, -1, 1.0, True, None, "1"])
+def test_a_level_outside_is_named(level, file_of):
+    agent = trained(algorithm=fpi.Regret, max_level=2)
+    before = file_of(agent)
+    with pytest.raises(InputError, match=r"level is .*; this agent has levels 1 to 2"):
+        agent.dataset(0, level)
+    with pytest.raises(InputError, match="stage is 5; this agent has stages 0 to 4"):
+        agent.dataset(5, 1)
+    assert file_of(agent) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (entry("level", 0), "level leave the range 1 to 2"),
+        (entry("level", 3), "level leave the range 1 to 2"),
+        (lambda tensors, meta: tensors.pop("data.level"), "level are missing"),
+        (at("settings", "max_level", value=1), "level leave the range"),
+        (at("settings", "elimination", value="none"), "elimination is 'none'"),
+        (at("settings", "scale", value=0), "scale is 0"),
+    ],
+)
+def test_a_file_that_lies_about_levels_is_named(tmp_path, change, says):
+    trained(120, algorithm=fpi.Regret, max_level=2).save(tmp_path / "agent.fpi")
+    lie(tmp_path / "agent.fpi", change)
+    with pytest.raises(ModelFileError, match=says):
+        fpi.load(tmp_path / "agent.fpi")
+
+
+BAD_CLASSES = [
+    ({"episodes": 0}, "episodes is 0; pass a whole number of at least 1"),
+    ({"episodes": 10.0}, "episodes is 10.0"),
+    ({"scale": 0}, "scale is 0; pass a number above 0; 1 is the theory"),
+    ({"elimination": "none"}, "elimination is 'none'; choose one of paper, stage, interval"),
+    ({"misspecification": 0.1}, "misspecification is 0.1; function classes must hold every Q.pi exactly"),
+    ({"theta_bound": 1.0}, "theta_bound belongs to linear features"),
+    ({"actions": 2}, "actions is 2, but the function class has values for 3"),
+    ({"horizon": HORIZON + 1}, f"go up to {HORIZON}, but the rewards of {HORIZON + 1} stages may add up to"),
+]
+
+
+@pytest.mark.parametrize(("settings", "says"), BAD_CLASSES, ids=[says for _, says in BAD_CLASSES])
+def test_settings_that_make_no_agent_with_a_class_are_named(settings, says):
+    with pytest.raises(InputError, match=says):
+        make_agent(candidates, fpi.Eluder, **settings)
+
+
+@pytest.mark.parametrize("features", [tiles, function, dict, lambda: None])
+def test_what_is_no_function_class_is_named(features):
+    with pytest.raises(InputError, match="is no function class: it needs rows, log_covering and prefixes"):
+        make_agent(features, fpi.Eluder)
+
+
+@pytest.mark.parametrize("more", [95, np.int64(95), 10**9])
+def test_an_agent_made_for_so_many_episodes_does_not_learn_for_longer(file_of, more):
+    agent = trained(10, candidates, algorithm=fpi.Eluder)
+    before = file_of(agent)
+    with pytest.raises(InputError, match="but this agent was made for 100"):
+        agent.learn(odd.Walk(), more)
+    assert file_of(agent) == before
+    agent.learn(odd.Walk(), 90)
+    assert agent.episodes == 100
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (lambda observation, stage: np.full((3, 2), np.nan), "numbers that are not finite"),
+        (lambda observation, stage: np.zeros((2, 2)), r"rows of the shape \(2, 2\) at stage 0"),
+        (lambda observation, stage: np.zeros(3), r"rows of the shape \(3,\) at stage 0"),
+    ],
+)
+def test_a_class_that_gives_wrong_rows_is_named(file_of, rows, says):
+    agent = trained(10, candidates, algorithm=fpi.Eluder)
+    before = file_of(agent)
+    agent.features.rows = rows
+    with pytest.raises(EnvironmentMismatch, match=says):
+        agent.learn(odd.Walk(), 1)
+    with pytest.raises(InputError, match=says):
+        agent.predict(np.zeros(2), 0)
+    assert file_of(agent) == before
+
+
+def test_a_class_of_functions_must_be_passed_again_and_is_recognised(tmp_path):
+    agent = trained(30, candidates, algorithm=fpi.Eluder)
+    agent.save(tmp_path / "agent.fpi")
+    assert fpi.load(tmp_path / "agent.fpi", candidates()).data_stored == agent.data_stored
+    with pytest.raises(ModelFileError, match="function of your own"):
+        fpi.load(tmp_path / "agent.fpi")
+    for other in (ball(), fpi.classes.FiniteClass(candidates()._functions[::-1], top=5.0, actions=3)):
+        with pytest.raises(ModelFileError, match="is not the one"):
+            fpi.load(tmp_path / "agent.fpi", other)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (entry("level", 0), "level leave the range 1 to 6"),
+        (entry("level", 7), "level leave the range 1 to 6"),
+        (entry("target", math.nan), "not finite"),
+        (entry("values", math.inf), "not finite"),
+    ],
+)
+def test_a_file_that_lies_about_a_class_is_named(tmp_path, change, says):
+    trained(30, candidates, algorithm=fpi.Eluder).save(tmp_path / "agent.fpi")
+    lie(tmp_path / "agent.fpi", change)
+    with pytest.raises(ModelFileError, match=says):
+        fpi.load(tmp_path / "agent.fpi", candidates())
 
 
 # 8. Horizons and ends

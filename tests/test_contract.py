@@ -60,6 +60,40 @@ def pac(features, **settings):
     return lambda: fpi.PAC(features(), **(defaults | settings))
 
 
+def regret(features, **settings):
+    """With so much ridge that one datum covers at level 1, and a scale at which actions are soon eliminated."""
+    defaults = {"actions": 2, "horizon": 3, "scale": 0.01, "ridge": 3.0}
+    return lambda: fpi.Regret(features(), **(defaults | settings))
+
+
+def tables():
+    return fpi.classes.FiniteClass(np.random.default_rng(0).uniform(0, 3, (9, 3, 5, 2)), top=3.0)
+
+
+def candidates():
+    """The same as functions, which files cannot hold."""
+    functions = [lambda state, stage, i=i: tables().rows(state, stage)[:, i] for i in range(9)]
+    return fpi.classes.FiniteClass(functions, top=3.0, actions=2)
+
+
+def ball(features):
+    return lambda: fpi.classes.LinearBall(features(), radius=2.0, top=3.0, actions=2)
+
+
+def logistic():
+    return fpi.classes.GeneralizedLinear(bumps(), radius=1.0, top=3.0)
+
+
+def cells():
+    return fpi.classes.Aggregation(lambda state, stage: 2 * state + np.arange(2), cells=10, actions=2, top=3.0)
+
+
+def eluder(function_class, **settings):
+    """With so small a radius that few data cover at level 1."""
+    defaults = {"actions": 2, "horizon": 3, "episodes": 1_000, "scale": 1e-4}
+    return lambda: fpi.Eluder(function_class(), **(defaults | settings))
+
+
 AGENTS = {
     "exact": (pac(tiles), POINTS),
     "never": (pac(tiles, freeze="never"), POINTS),
@@ -81,6 +115,32 @@ AGENTS = {
     ),
     "CartPole, cut": (pac(cartpole_tiles, horizon=8), CARTPOLE),
     "CartPole": (pac(cartpole_tiles, horizon=500), CARTPOLE),
+    "levels": (regret(tiles), POINTS),
+    "levels, one-hot": (regret(one_hot, explore="random"), STATES),
+    "levels, Fourier": (regret(fourier, explore="widest"), POINTS),
+    "levels, function": (regret(function, elimination="stage"), STATES),
+    "levels, function with a key": (regret(keyed, explore="first"), STATES),
+    "levels by intervals": (regret(tiles, elimination="interval", constants="paper"), POINTS),
+    "levels of the theory": (regret(bumps, scale=1.0, ridge=None), POINTS),
+    "two levels": (regret(keyed, max_level=2), STATES),
+    "one level": (regret(tiles, misspecification=1.0), POINTS),
+    "levels, other rewards": (
+        regret(tiles, reward_range=(-3, 5)),
+        functools.partial(POINTS, rewards="integer", reward_range=(-3, 5)),
+    ),
+    "levels, CartPole": (regret(cartpole_tiles, horizon=8), CARTPOLE),
+    "tables": (eluder(tables), STATES),
+    "tables by intervals": (eluder(tables, elimination="interval", constants="paper", explore="widest"), STATES),
+    "candidate functions": (eluder(candidates, explore="random"), STATES),
+    "a ball": (eluder(ball(tiles), scale=1e-6), POINTS),
+    "a ball over a function": (eluder(ball(function), scale=1e-6, elimination="stage"), STATES),
+    "a ball over a keyed function": (eluder(ball(keyed), scale=1e-6), STATES),
+    "a logistic class": (eluder(logistic, scale=1e-6, explore="first"), POINTS),
+    "cells": (eluder(cells), STATES),
+    "cells, other rewards": (
+        eluder(cells, reward_range=(-3, 5)),
+        functools.partial(STATES, rewards="integer", reward_range=(-3, 5)),
+    ),
 }
 
 
@@ -105,7 +165,8 @@ def test_the_contract_is_tried_where_agents_explore_and_where_they_are_sure(name
 
 def contents(agent):
     """Every number an agent holds."""
-    data = [agent.dataset(stage) for stage in range(agent.horizon)]
+    levels = [(level,) for level in range(1, agent.levels + 1)] if hasattr(agent, "levels") else [()]
+    data = [agent.dataset(stage, *level) for level in levels for stage in range(agent.horizon)]
     return {
         "features": np.concatenate([each.features for each in data]),
         "actions": np.concatenate([each.actions for each in data]),
@@ -129,7 +190,7 @@ import numpy as np
 import fpi
 from test_contract import AGENTS, contents
 for number, (name, (make_agent, make_env)) in enumerate(AGENTS.items()):
-    features = None if hasattr(make_agent().features, "to_config") else make_agent().features
+    features = None if make_agent().datasets.config is not None else make_agent().features
     agent = fpi.load(f"{sys.argv[1]}/{number}.fpi", features=features)
     env = make_env()
     fpi.evaluate(agent, env, episodes=2, seed=5)

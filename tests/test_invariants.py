@@ -212,3 +212,185 @@ def test_an_episode_adds_at_most_one_datum_at_its_last_uncovered_stage(learner):
     history = agent.learn(watched, 250, seed=3, callback=check)
     assert history.explored.tolist() == explored
     assert len(set(explored)) > 2
+
+
+# --- FPI-Regret: the same at every level ---------------------------------------------------------------
+
+
+def dense_levels(explore="greedy", elimination="paper", scale=0.05, **settings):
+    """Noisy rewards again, and a scale at which actions are eliminated."""
+    env = LayeredMDP(5, horizon=HORIZON, states=(60, 10, 10, 10), actions=3, early_end=0.05)
+    features = layered.of_stage(layered.dense(env, 3))
+    return env, leveled_with(features, 3, explore, elimination, scale, **settings)
+
+
+def keyed_levels(explore="greedy", elimination="paper", scale=0.05, **settings):
+    """The same, with frozen levels remembered by key."""
+    env, _ = dense_levels()
+    function = layered.of_stage(layered.dense(env, 3))
+    features = fpi.features.Function(function, 3, key=lambda observation: int(observation))
+    return env, leveled_with(features, 3, explore, elimination, scale, **settings)
+
+
+def tile_levels(explore="greedy", elimination="paper", scale=0.02, **settings):
+    env = LayeredMDP(5, horizon=HORIZON, states=(60, 10, 10, 10), actions=2, observe="point", dims=1)
+    features = fpi.TileCoding([0], [1], tiles=2, tilings=2, actions=2)
+    return env, leveled_with(features, 2, explore, elimination, scale, **settings)
+
+
+def leveled_with(features, actions, explore, elimination, scale, **settings):
+    return fpi.Regret(
+        features,
+        actions=actions,
+        horizon=HORIZON,
+        ridge=RIDGE,
+        explore=explore,
+        elimination=elimination,
+        scale=scale,
+        **settings,
+    )
+
+
+leveled = pytest.mark.parametrize("learner", [dense_levels, keyed_levels, tile_levels], ids=["dense", "keyed", "tiles"])
+eliminations = pytest.mark.parametrize("elimination", ["paper", "stage", "interval"])
+
+
+def covered_levels(agent, observation, stage):
+    return [standing for standing in agent.standings(observation, stage) if standing.covered is not None]
+
+
+def estimate_on_all_data(agent, observation, stage, level):
+    """Q~^(l) as it would be without freezing."""
+    data = agent.dataset(stage, level)
+    sigma = RIDGE * np.eye(agent.features.dim) + data.features.T @ data.features
+    return agent.features(observation, stage) @ np.linalg.solve(sigma, data.features.T @ data.targets)
+
+
+@leveled
+@pytest.mark.parametrize(
+    ("elimination", "explore"), [("paper", "greedy"), ("stage", "random"), ("interval", "first"), ("paper", "widest")]
+)
+def test_every_stored_pair_of_every_level_keeps_its_suffix(learner, elimination, explore):
+    """pi^(l) still follows every suffix of D^(l); estimates on all data would have left some."""
+    env, agent = learner(explore, elimination)
+    suffixes = []
+
+    def keep(episode):
+        if episode.explored >= 0:
+            level = agent.played[-1]
+            steps = zip(episode.observations, episode.actions, agent.played, strict=True)
+            suffix = list(enumerate(steps))[episode.explored + 1 :]
+            assert all(played == level for _, (_, _, played) in suffix)
+            suffixes.extend((level, stage, observation, action) for stage, (observation, action, _) in suffix)
+
+    agent.learn(env, 300, seed=1, callback=keep)
+    moved = 0
+    for level, stage, observation, action in suffixes:
+        standings = covered_levels(agent, observation, stage)
+        assert len(standings) >= level
+        now = standings[level - 1]
+        assert now.action == action
+        unfrozen = estimate_on_all_data(agent, observation, stage, level)
+        moved += np.where(now.allowed, unfrozen, -np.inf).argmax() != action
+    assert len(suffixes) > 100 and len({level for level, *_ in suffixes}) > 1
+    assert moved > 0 or learner is tile_levels
+
+
+@leveled
+@eliminations
+def test_a_covered_level_is_frozen_for_ever(learner, elimination):
+    """k, Q, pi, A^(l) and A^(l+1) of every covered level at every state of a pool."""
+    env, agent = learner(elimination=elimination)
+    pool = [(env.observation(stage, state), stage) for stage in range(HORIZON) for state in range(10)]
+    known = [[] for _ in pool]
+    seen, eliminated = 0, 0
+
+    def ask(episode):
+        nonlocal seen, eliminated
+        if episode.number % 10 == 0:
+            for (observation, stage), before in zip(pool, known, strict=True):
+                now = [
+                    (at.covered, at.action, at.values.tobytes(), at.allowed.tobytes(), at.survives.tobytes())
+                    for at in covered_levels(agent, observation, stage)
+                ]
+                assert now[: len(before)] == before
+                seen += len(before)
+                eliminated += any(0 in at[-1] for at in before)
+                before[:] = now
+
+    agent.learn(env, 400, seed=1, callback=ask)
+    assert seen > 500 and eliminated > 50
+    assert max(map(len, known)) >= 2
+
+
+@leveled
+@eliminations
+@pytest.mark.parametrize("constants", ["tight", "paper"])
+def test_datasets_of_every_level_obey_the_bound(learner, elimination, constants):
+    env, agent = learner("random", elimination, constants=constants, misspecification=0.05)
+    agent.learn(env, 400, seed=2)
+    assert agent.levels == 5
+    for stage in range(HORIZON):
+        for level in range(1, agent.levels + 1):
+            data = agent.dataset(stage, level)
+            assert len(data) == agent.datasets.size(stage, level) <= agent.theory.dataset_bound(0.5**level)
+            assert_every_datum_was_uncovered(data, 0.5**level)
+    assert sizes_of(agent)[1].sum() > 0
+
+
+class Climbed(gym.Wrapper):
+    """Asks the agent at every step of an episode how the state stands at each level."""
+
+    def __init__(self, env, agent):
+        super().__init__(env)
+        self.agent, self.standings = agent, []
+
+    def reset(self, **options):
+        observation, info = self.env.reset(**options)
+        self.standings = [self.agent.standings(observation, 0)]
+        return observation, info
+
+    def step(self, action):
+        observation, reward, terminated, *rest = self.env.step(action)
+        if not terminated and len(self.standings) < HORIZON:
+            self.standings.append(self.agent.standings(observation, len(self.standings)))
+        return observation, reward, terminated, *rest
+
+
+@leveled
+@pytest.mark.parametrize("settings", [{}, {"max_level": 2}, {"misspecification": 5.0}], ids=str)
+def test_levels_never_rise_and_an_episode_adds_at_most_one_datum_at_its_last_level(learner, settings):
+    env, agent = learner(**settings)
+    climbed = Climbed(env, agent)
+    drops, stored, sizes = 0, 0, np.zeros((agent.levels, HORIZON), int)
+
+    def check(episode):
+        nonlocal drops, stored, sizes
+        level, played, explored = min(episode.number + 1, agent.levels + 1), [], -1
+        for stage, standings in enumerate(climbed.standings):
+            first = next((at for at in standings if at.covered is None), None)
+            if first is not None and first.level <= level:
+                level, explored = first.level, stage
+                assert first.uncovered[episode.actions[stage]] and first.allowed[episode.actions[stage]]
+            else:
+                assert episode.actions[stage] == standings[min(level, agent.levels) - 1].action
+            played.append(level)
+        assert (agent.played, episode.explored) == (tuple(played), explored)
+        assert played == sorted(played, reverse=True)
+        before, sizes = sizes, sizes_of(agent)
+        expected = np.zeros_like(sizes)
+        if explored >= 0:
+            expected[level - 1, explored] = 1
+            assert agent.dataset(explored, level).episodes[-1] == episode.number
+        np.testing.assert_array_equal(sizes - before, expected)
+        drops += len(set(played)) > 1
+        stored += explored >= 0
+
+    agent.learn(climbed, 250, seed=3, callback=check)
+    assert agent.data_stored == stored == sizes.sum()
+    assert drops > 0
+
+
+def sizes_of(agent):
+    levels = range(1, agent.levels + 1)
+    return np.array([[len(agent.dataset(stage, level)) for stage in range(HORIZON)] for level in levels])

@@ -219,13 +219,13 @@ class Agent:
         persistence.write(path, tensors, meta)
 
 
-def linear_constants(agent: Agent, ridge: float, scale: float = 1.0) -> Constants:
+def linear_constants(agent: Agent, ridge: float, **others: Any) -> Constants:
     """The constants of the analysis for features that have shown their dimension."""
     s, dim = agent.settings, agent.features.dim
     if not dim:
         raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
     bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * agent.horizon
-    return Constants(agent.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, scale)
+    return Constants(agent.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, **others)
 
 
 SAMPLES = 16

@@ -21,8 +21,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from fpi.algorithms.agent import Common, check_real, check_whole
 from fpi.algorithms.levels import LeveledAgent, check_elimination
+from fpi.algorithms.theory import LevelBounds
 from fpi.classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.classes.data import ClassDatasets
 from fpi.control import Env
@@ -128,7 +131,7 @@ class Eluder(LeveledAgent):
         callback: Callback | None = None,
     ) -> History:
         """As for `fpi.PAC`, for at most the number of episodes that the agent was made for, T, in all."""
-        if isinstance(episodes, int) and self.episodes + episodes > self.settings.episodes:
+        if isinstance(episodes, int | np.integer) and self.episodes + episodes > self.settings.episodes:
             raise InputError(
                 f"{self.episodes + episodes:,} episodes, but this agent was made for {self.settings.episodes:,}, and "
                 "its constants depend on that. Make one with a larger `episodes`."
@@ -155,3 +158,31 @@ class Eluder(LeveledAgent):
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """Where F_k is at most so wide, f_k errs by no more: the true function is in it."""
         return 1.0, 0.0
+
+    @property
+    def theory(self) -> ClassConstants:
+        """What the appendix promises of the regret, with its constants."""
+        return ClassConstants(self, self.horizon, self.levels)
+
+
+@dataclass(frozen=True)
+class ClassConstants(LevelBounds):
+    """D_l and Delta_l of an agent, and what follows from them: Theorem 4 is `regret_bound`."""
+
+    agent: Eluder
+    horizon: int
+    max_level: int
+
+    misspecification = 0.0
+
+    def levels(self) -> float:
+        """L-bar."""
+        return self.max_level + 1
+
+    def dataset_bound(self, epsilon: float) -> float:
+        """D_l, for epsilon = 2^-l."""
+        return self.agent.dataset_bound(round(-math.log2(epsilon)))
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l = 2^-l; level 0 promises nothing."""
+        return self.agent.level_gap(level) if level > 0 else math.inf

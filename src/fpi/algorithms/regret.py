@@ -130,7 +130,7 @@ class Regret(LeveledAgent):
     @cached_property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        return linear_constants(self, self.ridge, self.settings.scale)
+        return linear_constants(self, self.ridge, scale=self.settings.scale, max_level=self.levels)
 
     def level_gap(self, level: int) -> float:
         """Delta_l = alpha_l 2^-l + kappa. It must not follow the data, or frozen action sets would change."""

@@ -21,8 +21,68 @@ from fpi.errors import InputError
 SMALLEST_EPSILON = 1e-6  # of the search in `epsilon_for`
 
 
+class LevelBounds:
+    """What episodes can lose, from the accuracy and the size of every level."""
+
+    horizon: int
+    misspecification: float
+    max_level: int
+    """No level beyond it is tested and stored."""
+
+    def levels(self) -> float:
+        """L-bar."""
+        raise NotImplementedError
+
+    def dataset_bound(self, epsilon: float) -> float:
+        """D_l, for epsilon = 2^-l."""
+        raise NotImplementedError
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l; infinite for level 0."""
+        raise NotImplementedError
+
+    def level_loss(self, level: int) -> float:
+        """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
+
+        Its other steps are on levels up to the last, and with a large ridge some of these may have a larger Delta.
+        """
+        last = int(min(self.levels(), self.max_level + 1))
+        worst = max(self.level_gap(each - 1) for each in range(min(level, last), last + 1))
+        return min(self.horizon, 4 * self.horizon**2 * worst)
+
+    def level_episodes(self, level: int) -> float:
+        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for
+        episode t = l, which tests no further level and may find everything covered.
+
+        Infinite for the last level, which stores nothing.
+        """
+        if level > self.max_level or level >= self.levels():
+            return math.inf
+        return self.horizon * self.dataset_bound(2.0**-level) + 1
+
+    def regret_bound(self, episodes: ArrayLike) -> NDArray[np.float64]:
+        """Theorem 2 with its constants: no more is lost in this many episodes, even if levels fill up in order."""
+        left = np.array(episodes, np.float64)
+        bound = np.zeros_like(left)
+        level = 1
+        while np.any(left > 0):
+            here = np.minimum(left, self.level_episodes(level))
+            bound += self.level_loss(level) * here
+            left -= here
+            level += 1
+        return bound
+
+    def mistakes_bound(self, epsilon: float) -> float:
+        """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
+        episodes, level = 0.0, 1
+        while math.isfinite(episodes) and self.level_loss(level) > epsilon:
+            episodes += self.level_episodes(level)
+            level += 1
+        return episodes
+
+
 @dataclass(frozen=True)
-class Constants:
+class Constants(LevelBounds):
     """D, alpha, Delta_l and what follows from them, for one problem."""
 
     horizon: int
@@ -99,45 +159,6 @@ class Constants:
             return math.inf
         n = self.dataset_bound(2.0**-level)
         return self.alpha(n, level=level) * 2.0**-level + self.misspecification
-
-    def level_loss(self, level: int) -> float:
-        """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
-
-        Its other steps are on levels up to the last, and with a large ridge some of these may have a larger Delta.
-        """
-        last = int(min(self.levels(), self.max_level + 1))
-        worst = max(self.level_gap(each - 1) for each in range(min(level, last), last + 1))
-        return min(self.horizon, 4 * self.horizon**2 * worst)
-
-    def level_episodes(self, level: int) -> float:
-        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for
-        episode t = l, which tests no further level and may find everything covered.
-
-        Infinite for the last level, which stores nothing.
-        """
-        if level > self.max_level or level >= self.levels():
-            return math.inf
-        return self.horizon * self.dataset_bound(2.0**-level) + 1
-
-    def regret_bound(self, episodes: ArrayLike) -> NDArray[np.float64]:
-        """Theorem 2 with its constants: no more is lost in this many episodes, even if levels fill up in order."""
-        left = np.array(episodes, np.float64)
-        bound = np.zeros_like(left)
-        level = 1
-        while np.any(left > 0):
-            here = np.minimum(left, self.level_episodes(level))
-            bound += self.level_loss(level) * here
-            left -= here
-            level += 1
-        return bound
-
-    def mistakes_bound(self, epsilon: float) -> float:
-        """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
-        episodes, level = 0.0, 1
-        while math.isfinite(episodes) and self.level_loss(level) > epsilon:
-            episodes += self.level_episodes(level)
-            level += 1
-        return episodes
 
 
 def levels(horizon: int, misspecification: float) -> float:

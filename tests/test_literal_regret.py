@@ -1,0 +1,338 @@
+"""fpi.Regret takes the same action as a literal Algorithm 2 at every step of thousands of episodes."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import layered
+import numpy as np
+import pytest
+from layered import LayeredMDP
+from literal import TIE, IllPosed
+from literal_regret import LiteralRegret, Problem
+from test_literal import POINTS, dense, keyed, rbf, table, tiles
+
+import fpi
+
+SEED = 7
+RULES = ["greedy", "random", "first", "widest"]
+ELIMINATIONS = ["paper", "stage", "interval"]
+
+
+@dataclass(frozen=True)
+class World:
+    """An MDP, features for it, and the settings to learn it with."""
+
+    features: Callable[[LayeredMDP], Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    mdp: dict[str, Any] = field(default_factory=dict)
+    episodes: int = 200
+
+    def env(self):
+        return LayeredMDP(seed=3, **self.mdp)
+
+    def arguments(self, elimination="paper", explore="greedy"):
+        env = self.env()
+        defaults = {"features": self.features(env), "actions": env.actions, "horizon": env.horizon, "scale": 0.05}
+        return defaults | self.settings | {"elimination": elimination, "explore": explore}
+
+    def agent(self, *setting):
+        return fpi.Regret(**self.arguments(*setting))
+
+    def literal(self, *setting):
+        arguments = self.arguments(*setting)
+        features = arguments.pop("features")
+        if self is WORLDS["one argument"]:
+            features = lambda observation, stage, function=features: function(observation)  # noqa: E731
+        return LiteralRegret(features, **arguments, seed=SEED)
+
+
+def one_hot(mdp):
+    return fpi.OneHot(max(mdp.sizes), mdp.actions)
+
+
+def small(scale):
+    return lambda rows: layered.shrunk(rows, scale)
+
+
+ONE = {"horizon": 1, "states": 40, "actions": 4}
+TWO = {"horizon": 2, "states": (30, 10), "actions": 3, "early_end": 0.1}
+THREE = {"horizon": 3, "states": (30, 10, 10), "actions": 3, "early_end": 0.1}
+FOUR = {"horizon": 4, "states": (20, 8, 8, 8), "actions": 3, "early_end": 0.1}
+WORLDS = {
+    # scales, dimensions and horizons
+    "one stage": World(table(dense(2)), {"scale": 0.1}, ONE, episodes=300),
+    "the theory's scale": World(table(dense(1)), {"scale": 1.0}, ONE, episodes=300),
+    "two stages": World(table(dense(2)), {}, TWO),
+    "three stages": World(table(dense(3)), {"scale": 0.03}, THREE | {"rewards": "uniform"}),
+    "four stages": World(table(dense(4)), {"scale": 0.01}, FOUR),
+    "low rank": World(table(dense(12, rank=2)), {"ridge": 0.01}, TWO | {"rewards": "uniform"}),
+    "many data": World(table(dense(2)), {"scale": 0.02, "ridge": 0.1}, ONE | {"states": 12}, episodes=600),
+    # features
+    "keyed": World(keyed, {}, TWO),
+    "one argument": World(lambda mdp: layered.of_observation(layered.dense(mdp, 3)), {}, THREE),
+    "one-hot": World(one_hot, {"scale": 0.02}, {"horizon": 2, "states": 4, "actions": 3, "early_end": 0.1}, 300),
+    "width ties": World(one_hot, {"scale": 0.02}, {"horizon": 1, "states": 2, "actions": 3}, episodes=300),
+    "tiles": World(tiles(2, 2), {"scale": 0.02}, POINTS | {"actions": 2, "early_end": 0.1, "dims": 1}, episodes=300),
+    "many data on tiles": World(
+        tiles(2, 2), {"scale": 0.02}, ONE | {"actions": 2, "observe": "point", "dims": 1}, episodes=500
+    ),
+    "RBF": World(rbf, {"scale": 0.02}, {**POINTS, "early_end": 0.1}),
+    "copied actions": World(
+        table(dense(3), layered.duplicated),
+        {"reward_range": (-1, 2), "scale": 0.02},
+        TWO | {"actions": 4, "rewards": "integer", "reward_range": (-1, 2)},
+    ),
+    "zero and tiny": World(table(dense(2), small(0.05)), {}, THREE | {"states": (15, 9, 9)}),
+    "hardly anything": World(table(dense(2), small(1e-5)), {}, TWO | {"states": 9}, episodes=120),
+    # settings
+    "L-bar 2": World(table(dense(2)), {"misspecification": 1.0}, TWO, episodes=60),
+    "L-bar 4": World(table(dense(2)), {"misspecification": 0.1}, TWO),
+    "L-bar 8, as in the paper": World(table(dense(2)), {"misspecification": 0.01, "constants": "paper"}, TWO),
+    "two levels": World(table(dense(2)), {"max_level": 2}, TWO),
+    "other bounds": World(table(dense(3)), {"ridge": 2.0, "theta_bound": 0.1, "delta": 0.5, "scale": 0.2}, TWO),
+    "a short horizon": World(table(dense(3)), {"horizon": 2, "constants": "paper"}, THREE),
+    "rewards above 0": World(
+        table(dense(2)), {"reward_range": (1, 3)}, TWO | {"rewards": "uniform", "reward_range": (1, 3)}
+    ),
+    "rewards below 0": World(table(dense(2)), {"reward_range": (-2, -1)}, THREE | {"reward_range": (-2, -1)}),
+}
+
+
+def settings_of(name):
+    """Two elimination rules, each with another exploring rule; the pairs change from world to world."""
+    shift = list(WORLDS).index(name)
+    return [(name, ELIMINATIONS[(shift + i) % 3], RULES[(shift // 3 + 2 * i + shift) % 4]) for i in range(2)]
+
+
+CASES = {setting for name in WORLDS for setting in settings_of(name)}
+CASES |= {("two stages", elimination, rule) for elimination in ELIMINATIONS for rule in RULES}
+
+
+@pytest.mark.parametrize(("name", "elimination", "explore"), sorted(CASES))
+def test_same_action_at_every_step(name, elimination, explore):
+    world = WORLDS[name]
+    agent, literal = world.agent(elimination, explore), world.literal(elimination, explore)
+    env, episodes = world.env(), []
+
+    def keep(episode):
+        episodes.append((episode.number, episode.actions.tolist(), episode.explored, list(agent.played)))
+
+    agent.learn(world.env(), world.episodes, seed=SEED, callback=keep)
+    for number, *played in episodes:
+        assert played == list(literal.learn_episode(env)), number
+    assert agent.levels == literal.levels
+    assert_same_data(agent, literal)
+    assert_same_standing(agent, literal, env)
+
+
+def assert_same_data(agent, literal):
+    for stage in range(literal.horizon):
+        for level in range(1, literal.levels + 1):
+            data, expected = agent.dataset(stage, level), literal.datasets[stage, level]
+            np.testing.assert_array_equal(data.actions, expected.actions)
+            np.testing.assert_array_equal(data.episodes, expected.episodes)
+            np.testing.assert_allclose(data.targets, expected.targets, rtol=0, atol=1e-12)
+            if len(expected):
+                np.testing.assert_array_equal(data.features, np.array(expected.features, np.float64))
+
+
+def assert_same_standing(agent, literal, env):
+    """At a pool of states, visited or not: the action; and per level its set, prefix, values, widths and action."""
+    for stage in range(literal.horizon):
+        for state in range(env.sizes[stage]):
+            observation = env.observation(stage, state)
+            assert agent.predict(observation, stage) == literal.predict(observation, stage)
+            if state % 4 == 0:
+                standings, rungs = agent.standings(observation, stage), literal.standing(observation, stage)
+                assert len(standings) == len(rungs)
+                for standing, rung in zip(standings, rungs, strict=True):
+                    assert_same_rung(standing, rung, literal, literal.rows(observation, stage), stage)
+
+
+def assert_same_rung(standing, rung, literal, rows, stage):
+    assert (standing.level, standing.covered, standing.action) == (rung.level, rung.k, rung.action)
+    np.testing.assert_array_equal(np.flatnonzero(standing.allowed), rung.allowed)
+    data = literal.datasets[stage, rung.level]
+    k = len(data) if rung.k is None else rung.k
+    uncovered = literal.uncovered(rows, data, k, rung.level, rung.allowed)
+    np.testing.assert_array_equal(np.flatnonzero(standing.uncovered & standing.allowed), uncovered)
+    for found, expected in ((standing.widths, data.widths(rows, k)), (standing.values, data.values(rows, k))):
+        expected = expected[0].astype(float)[rung.allowed]
+        np.testing.assert_allclose(found[rung.allowed], expected, rtol=1e-8, atol=1e-9)
+    if rung.k is not None:
+        upper, bar, _ = literal.upper_ends(rows, data, stage, rung)
+        assert standing.bar == pytest.approx(float(bar), abs=1e-8)
+        upper_ends = (standing.values + standing.errors)[rung.allowed]
+        np.testing.assert_allclose(upper_ends, upper.astype(float)[rung.allowed], rtol=0, atol=1e-8)
+
+
+# --- the instances can tell right from wrong -----------------------------------------------------------
+
+
+def play(world, *setting):
+    """The literal algorithm after learning, and what it did."""
+    literal, env = world.literal(*setting), world.env()
+    return literal, env, [literal.learn_episode(env) for _ in range(world.episodes)]
+
+
+def test_rules_differ():
+    """Otherwise the comparison above would prove little."""
+    world = WORLDS["two stages"]
+    assert len({str(play(world, elimination, "greedy")[2]) for elimination in ELIMINATIONS}) == 3
+    assert len({str(play(world, "paper", rule)[2]) for rule in RULES}) == 4
+
+
+@pytest.mark.parametrize("name", ["one stage", "the theory's scale", "three stages", "tiles", "one-hot"])
+def test_actions_are_eliminated(name):
+    literal, env, _ = play(WORLDS[name])
+    standings = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
+    left = [len(rung.allowed) for rungs in standings for rung in rungs]
+    assert env.actions in left and min(left) < env.actions
+
+
+def test_levels_rise_and_fall():
+    """High levels are stored, and episodes drop from a level that explored to a lower one."""
+    reached, drops = 0, 0
+    for name in ("one stage", "three stages", "zero and tiny", "hardly anything"):
+        literal, _, episodes = play(WORLDS[name])
+        reached = max([reached, *(level for (_, level), data in literal.datasets.items() if len(data))])
+        drops += sum(len({level for level in levels if level <= literal.levels}) > 1 for _, _, levels in episodes)
+        assert all(levels == sorted(levels, reverse=True) for _, _, levels in episodes)
+    assert reached >= 15 and drops >= 50
+
+
+def test_worlds_hold_what_their_names_say():
+    literal, _, episodes = play(WORLDS["L-bar 2"])
+    assert literal.levels == 1 and not any(len(data) for (_, level), data in literal.datasets.items() if level > 1)
+    assert any(explored < 0 and set(levels) == {2} for _, explored, levels in episodes)  # level L-bar, nothing stored
+    assert play(WORLDS["L-bar 4"])[0].levels == 3
+
+    data = play(WORLDS["width ties"])[0].datasets[0, 2]
+    rows = np.eye(data.sigma.shape[0], dtype=np.longdouble)
+    assert np.any(data.widths(rows, len(data))[0] == 0.25)  # exactly 2^-2
+
+    for name in ("many data", "many data on tiles"):
+        assert max(len(data) for data in play(WORLDS[name])[0].datasets.values()) > 128
+
+    literal, env, _ = play(WORLDS["zero and tiny"])
+    first, second, third = (literal.standing(env.observation(0, state), 0) for state in range(3))
+    assert {rung.k for rung in first} == {0} and len(first) == 40  # zero features: sure at once, at every level
+    assert second[0].k == 0 < third[0].k
+
+
+# --- the reference itself ------------------------------------------------------------------------------
+
+
+def test_the_constants_by_hand():
+    """d = 3, H = 2, ridge 1/2, delta 0.1, kappa 0.1, level 2."""
+    paper = Problem(2, 3, 0.5, 0.1, 0.1, 4.0, "paper")
+    n = 96 * math.log(1 + 1024 / 0.25)
+    assert paper.most_data(2) == pytest.approx(n)
+    noise = math.sqrt(4 * (1.5 * math.log(1 + n / 1.5) + math.log(160)))
+    alpha = noise + 0.1 * math.sqrt(n) + math.sqrt(0.5) * 4
+    assert paper.gap(2, scale=1.0) == pytest.approx(alpha / 4 + 0.1)
+    assert paper.gap(2, scale=0.1) == pytest.approx(alpha / 40 + 0.1)
+
+    tight = Problem(2, 3, 0.5, 0.1, 0.1, 4.0, "tight")
+    smaller = tight.most_data(2)
+    assert smaller < n
+    assert smaller == pytest.approx(96 * math.log(1 + smaller / 1.5), rel=1e-12)
+    assert smaller * 1.001 > 96 * math.log(1 + smaller * 1.001 / 1.5)
+    noise = math.sqrt(1.5 * math.log(1 + smaller / 1.5) + math.log(160))
+    assert tight.alpha(smaller, tight.largest_log_det(smaller), 2) == pytest.approx(
+        noise + 0.1 * math.sqrt(smaller) + math.sqrt(0.5) * 4
+    )
+    assert Problem(1, 1, 20.0, 0.1, 0.0, 1.0, "tight").most_data(1) == 0.0  # so much ridge covers everything
+
+
+@pytest.mark.parametrize(
+    ("horizon", "kappa", "levels"),
+    [(1, 0.0, 40), (1, 5.0, 1), (1, 1.0, 1), (1, 0.5, 1), (1, 0.25, 2), (1, 0.2, 2), (4, 0.25, 3), (4, 0.1, 4)],
+)
+def test_the_number_of_levels_by_hand(horizon, kappa, levels):
+    assert Problem(horizon, 2, 1.0, 0.1, kappa, 1.0, "tight").top_level() == levels
+    constants = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=horizon, misspecification=kappa)
+    assert constants.levels == levels
+
+
+@pytest.mark.parametrize("mode", ["tight", "paper"])
+@pytest.mark.parametrize("ridge", [None, 0.01, 3.0])
+def test_the_constants_are_those_of_fpi(mode, ridge):
+    settings = {"horizon": 3, "ridge": ridge, "delta": 0.2, "misspecification": 1e-3, "constants": mode}
+    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, scale=0.3, theta_bound=2.5, **settings)
+    problem = Problem(3, 6, agent.ridge, 0.2, 1e-3, 2.5, mode)
+    for level in range(1, agent.levels + 1):
+        assert agent.level_gap(level) == pytest.approx(problem.gap(level, scale=0.3), rel=1e-11)
+        assert agent.theory.dataset_bound(0.5**level) == pytest.approx(problem.most_data(level), rel=1e-11)
+
+
+def bandit(*means):
+    """One state with orthogonal actions and no noise."""
+    env = LayeredMDP(0, horizon=1, states=1, actions=len(means), rewards="fixed")
+    env.mean[0, 0] = means
+    return env, lambda observation, stage: np.eye(len(means))
+
+
+def test_the_reference_by_hand():
+    """Ridge 1: a width of 2^-l takes 4^l - 1 data. Three of each action, then fifteen of the better one."""
+    env, features = bandit(0.2, 0.8)
+    literal = LiteralRegret(features, actions=2, horizon=1, scale=1e-3, explore="first")
+    episodes = [literal.learn_episode(env) for _ in range(24)]
+    assert episodes[:6] == [([0], 0, [1])] * 3 + [([1], 0, [1])] * 3
+    assert episodes[6:] == [([1], 0, [2])] * 15 + [([1], 0, [3])] * 3
+    assert [len(literal.datasets[0, level]) for level in (1, 2, 3)] == [6, 15, 3]
+    first, second, third = literal.standing(0, 0)
+    assert first.values.astype(float) == pytest.approx([0.15, 0.6])
+    assert (first.k, second.k, third.k) == (6, 15, None)
+    assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [1], [1]]
+    assert literal.predict(0, 0) == 1
+
+    patient = LiteralRegret(features, actions=2, horizon=1, explore="first")  # at scale 1 both are kept
+    assert [patient.learn_episode(env) for _ in range(36)][6:] == [([0], 0, [2])] * 15 + [([1], 0, [2])] * 15
+
+
+def test_zero_features_play_at_the_highest_level_allowed_and_store_nothing():
+    env, _ = bandit(0.2, 0.8)
+    literal = LiteralRegret(lambda observation, stage: np.zeros((2, 2)), actions=2, horizon=1)
+    played = [literal.learn_episode(env) for _ in range(45)]
+    assert played == [([0], -1, [min(t, 41)]) for t in range(1, 46)]
+    assert not any(len(data) for data in literal.datasets.values())
+
+
+def test_early_ends_pay_the_mapped_absorbing_reward():
+    """Rewards in [-1, 3] are mapped to [0, 1]; a raw 0 becomes 1/4, also in the stages never reached."""
+    env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
+    env.mean[:], env.ends[0] = 0.5, True
+    literal = LiteralRegret(lambda observation, stage: np.eye(1), actions=1, horizon=3, ridge=1.0, reward_range=(-1, 3))
+    assert literal.learn_episode(env) == ([0], 0, [1])
+    assert literal.datasets[0, 1].targets == pytest.approx([0.5 + 0.25 + 0.25])
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15])
+def test_a_width_at_the_edge_is_ill_posed(distance):
+    literal = LiteralRegret(
+        lambda observation, stage: np.array([[0.3, 0.4]]) * (1 + distance), actions=1, horizon=1, ridge=(1 + TIE) ** -2
+    )
+    with pytest.raises(IllPosed):
+        literal.standing(0, 0)
+
+
+@pytest.mark.parametrize("elimination", ELIMINATIONS)
+def test_a_value_at_the_edge_is_ill_posed(elimination):
+    """Nothing is eliminated before the value falls below the bar by the tie tolerance; just there, the test refuses."""
+    env, features = bandit(0.0, 0.4)
+
+    def left(scale):
+        literal = LiteralRegret(features, actions=2, horizon=1, scale=scale, elimination=elimination, explore="first")
+        for _ in range(6):
+            literal.learn_episode(env)
+        return literal.standing(0, 0)[1].allowed.tolist()
+
+    low, high = 1e-4, 1.0
+    assert left(low) == [1] and left(high) == [0, 1]
+    with pytest.raises(IllPosed):
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if left(middle) == [1] else (low, middle)

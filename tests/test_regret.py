@@ -1,0 +1,323 @@
+"""fpi.Regret beyond its actions: what it explains, where elimination draws the line, and the bandit it is for H = 1."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from layered import LayeredMDP
+
+import fpi
+
+RULES = ["paper", "stage", "interval"]
+every_rule = pytest.mark.parametrize("elimination", RULES)
+
+
+def bandit(*means):
+    """One state and no noise."""
+    env = LayeredMDP(0, horizon=1, states=1, actions=len(means), rewards="fixed")
+    env.mean[0, 0] = means
+    return env
+
+
+def learned(*means, episodes=6, **settings):
+    """Orthogonal actions and ridge 1: level l takes 4^l - 1 data of every action it allows."""
+    defaults = {"actions": len(means), "horizon": 1, "explore": "first", "scale": 1e-3}
+    agent = fpi.Regret(fpi.OneHot(1, len(means)), **(defaults | settings))
+    agent.learn(bandit(*means), episodes, seed=0)
+    return agent
+
+
+# --- settings ------------------------------------------------------------------------------------------
+
+
+def test_defaults_are_those_of_the_paper():
+    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, horizon=4)
+    assert agent.ridge == agent.theory.ridge == 0.25
+    assert agent.settings.ridge is None and agent.settings.scale == 1.0
+    assert (agent.settings.explore, agent.settings.elimination) == ("greedy", "paper")
+    assert agent.levels == 40
+    assert fpi.Regret(fpi.OneHot(2, 3), actions=3, horizon=4, max_level=99).levels == 40
+    assert fpi.Regret(fpi.OneHot(2, 3), actions=3, horizon=4, max_level=3).levels == 3
+    assert fpi.Regret(fpi.OneHot(2, 3), actions=3, horizon=4, max_level=3, misspecification=0.5).levels == 2
+
+
+def test_scale_multiplies_alpha_and_nothing_else():
+    def gap(scale):
+        settings = {"horizon": 4, "misspecification": 0.01, "scale": scale}
+        return fpi.Regret(fpi.OneHot(2, 3), actions=3, **settings).level_gap(3) - 0.01
+
+    assert gap(0.1) == pytest.approx(gap(1.0) / 10)
+    assert gap(0.1) > 0
+
+
+# --- what it says --------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_knows_nothing_says_so():
+    agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3)
+    told = agent.explain(0, 1)
+    assert (told.action, told.covered, told.level, told.freezing_index) == (0, False, 0, None)
+    assert (told.gap, told.vacuous) == (2.0, True)
+    assert told.values.tolist() == [0, 0] and told.widths == pytest.approx([3**0.5] * 2)
+    assert all(reason.startswith("not covered yet at level 1") for reason in told.reasons)
+    assert str(told).startswith("action 0; the state is not covered yet\n")
+    assert str(told).endswith("the theory promises nothing here yet")
+    assert agent.played == () and agent.data_stored == 0
+
+
+def test_explain_tells_levels_action_sets_and_why_an_action_went():
+    """After 6 + 4 episodes level 1 is full, has eliminated action 0, and level 2 has 4 of its 15 data."""
+    agent = learned(0.2, 0.8, episodes=10)
+    told = agent.explain(0, 0)
+    assert (told.action, told.covered, told.level, told.freezing_index) == (1, True, 1, 6)
+    assert told.values == pytest.approx([0.15, 0.6]) and told.widths == pytest.approx([0.5, 0.5])
+    first, second = told.standings
+    assert (first.level, first.covered, first.action) == (1, 6, 1)
+    assert (second.level, second.covered, second.action) == (2, None, None)
+    assert first.allowed.tolist() == [True, True]
+    assert first.survives.tolist() == second.allowed.tolist() == second.uncovered.tolist() == [False, True]
+    assert second.values[1] == pytest.approx(0.8 * 4 / 5) and second.widths[1] == pytest.approx(5**-0.5)
+    bar = 0.6 - 2 * agent.level_gap(1)
+    assert first.bar == pytest.approx(bar)
+    assert told.reasons[0].startswith(f"eliminated at level 1: its value 0.15 does not reach {bar:.4g}")
+    assert told.reasons[1] == "not covered yet at level 2: value 0.64, width 0.4472"
+    assert told.gap == pytest.approx(2 * agent.level_gap(1)) and not told.vacuous
+    said = str(told).splitlines()
+    assert said[0] == "action 1; the state is covered up to level 1"
+    assert said[1:3] == [f"  action {a}: {reason}" for a, reason in enumerate(told.reasons)]
+    assert f"a loss of at most {told.gap:.4g}" in said[3]
+
+
+def test_a_promise_is_the_theorys_only_at_its_own_scale():
+    settings = {"episodes": 6 + 15 + 20, "max_level": 2, "theta_bound": 1e-9, "delta": 0.9}
+    scaled, sound = learned(0.2, 0.8, **settings), learned(0.2, 0.8, **settings, scale=1.0)
+    assert "the theory promises" not in str(scaled.explain(0, 0))
+    assert "the theory promises" in str(sound.explain(0, 0))
+    assert sound.explain(0, 0).gap > scaled.explain(0, 0).gap
+
+
+def test_a_reason_by_intervals_names_the_error():
+    agent = learned(0.2, 0.8, elimination="interval")
+    told, alpha = agent.explain(0, 0), agent.theory.alpha(6, 2 * np.log(4), 1)  # three data each
+    at = told.standings[0]
+    assert at.errors == pytest.approx([alpha / 2] * 2)
+    assert at.bar == pytest.approx(0.6 - alpha / 2)
+    assert f"its value 0.15 plus its error {alpha / 2:.4g} does not reach {at.bar:.4g}" in told.reasons[0]
+
+
+def test_after_the_last_level_nothing_is_stored_and_the_best_is_played():
+    agent = learned(0.2, 0.8, episodes=6 + 15, max_level=2)
+    history = agent.learn(bandit(0.2, 0.8), 5)
+    assert history.explored.tolist() == [-1] * 5 and history.returns == pytest.approx([0.8] * 5)
+    assert agent.played == (3,)  # L-bar, one above the last that is stored
+    assert agent.data_stored == 21
+    told = agent.explain(0, 0)
+    assert (told.level, told.freezing_index, told.action) == (2, 15, 1)
+    assert told.reasons[1].startswith("a candidate at level 2")
+    assert agent.summary().data.tolist() == [21] and agent.summary().covered.tolist() == [5]
+
+
+def test_episode_t_climbs_t_levels_at_most():
+    """Zero features are covered at every level before any data."""
+    agent = fpi.Regret(lambda state: np.zeros((2, 2)), actions=2, horizon=1)
+    played = []
+    for episodes in (0, 1, 2, 36, 5):
+        agent.learn(bandit(0.2, 0.8), episodes, seed=None, callback=lambda _: played.append(agent.played))
+        standings = agent.standings(0, 0)
+        assert [at.level for at in standings] == list(range(1, min(agent.episodes + 1, 40) + 1))
+        assert {at.covered for at in standings} == {0}
+        assert agent.explain(0, 0).level == len(standings) and agent.predict(0, 0) == 0
+    assert played == [(min(t, 41),) for t in range(1, 45)]
+    assert agent.data_stored == 0
+
+
+# --- where elimination draws the line --------------------------------------------------------------------
+
+
+@every_rule
+@pytest.mark.parametrize(("factor", "kept"), [(1.0, True), (1 - 1e-6, True), (1 + 1e-6, False), (1 + 1e-14, True)])
+def test_an_action_at_the_edge_is_kept(elimination, factor, kept):
+    """Its value is as far below the best as the rule allows, give or take: ties keep actions."""
+    scale = 0.02
+    agent = learned(0.0, 0.5, episodes=0, scale=scale, elimination=elimination)
+    threshold = 2 * agent.level_gap(1)
+    if elimination == "interval":
+        threshold = 2 * agent.theory.alpha(6, 2 * np.log(4), 1) / 2  # both errors, alpha times the width 1/2
+    best = threshold * 4 / 3 * factor  # three data and ridge 1 make 3/4 of it
+    agent = learned(0.0, best, scale=scale, elimination=elimination)
+    (first, *_) = agent.standings(0, 0)
+    assert first.covered == 6 and first.values[1] == pytest.approx(threshold * factor)
+    assert first.survives.tolist() == [kept, True]
+
+
+@pytest.mark.parametrize(("elimination", "stages"), [("paper", [3, 3, 3]), ("stage", [3, 2, 1])])
+def test_thresholds_by_stage(elimination, stages):
+    env = LayeredMDP(0, horizon=3, states=1, actions=2)
+    agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, elimination=elimination)
+    agent.learn(env, 80, seed=0)
+    for stage, times in enumerate(stages):
+        at = agent.standings(0, stage)[0]
+        assert at.bar == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
+
+
+def test_intervals_add_the_gap_of_later_stages_only():
+    env = LayeredMDP(0, horizon=3, states=1, actions=2)
+    settings = {"misspecification": 0.01, "elimination": "interval"}
+    agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, **settings)
+    agent.learn(env, 80, seed=0)
+    for stage, later in enumerate([2, 1, 0]):
+        at = agent.standings(0, stage)[0]
+        data = agent.dataset(stage, 1).features[: at.covered]
+        log_det = np.linalg.slogdet(np.eye(2) + data.T @ data / agent.ridge)[1]
+        errors = agent.theory.alpha(at.covered, log_det, 1) * at.widths + 0.01
+        assert at.errors == pytest.approx(errors)
+        assert at.bar == pytest.approx((at.values - errors).max() - 2 * later * agent.level_gap(1))
+
+
+def test_a_set_follows_the_frozen_data_and_not_later_ones():
+    """Later data of level 1, from another state, do not move an interval that is frozen."""
+    env = LayeredMDP(0, horizon=1, states=3, actions=3)
+    agent = fpi.Regret(lambda state: np.eye(3) * (1 - state / 4), actions=3, horizon=1, elimination="interval")
+    before = {}
+
+    def keep(episode):
+        for state in range(3):
+            at = agent.standings(state, 0)[0]
+            if at.covered is not None:
+                now = (at.bar, at.errors.tolist(), at.survives.tolist(), at.values.tolist())
+                assert before.setdefault(state, now) == now
+
+    agent.learn(env, 60, seed=0, callback=keep)
+    frozen = [agent.standings(state, 0)[0].covered for state in range(3)]
+    assert len(set(frozen)) > 1 and min(frozen) < len(agent.dataset(0, 1))
+
+
+# --- H = 1: a phased elimination bandit ------------------------------------------------------------------
+
+
+class Contexts(gym.Env):
+    """A linear bandit: every round shows one new vector per arm."""
+
+    def __init__(self, arms, dim):
+        self.shape = arms, dim
+        self.theta = np.arange(1, dim + 1) / np.linalg.norm(np.arange(1, dim + 1))
+        self.action_space = gym.spaces.Discrete(arms)
+        self.observation_space = gym.spaces.Box(-1, 1, self.shape)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        x = self.np_random.normal(size=self.shape)
+        self.x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        return self.x, {}
+
+    def step(self, action):
+        mean = (1 + self.x[action] @ self.theta) / 2
+        return self.x, float(self.np_random.random() < mean), True, False, {}
+
+
+class PhasedElimination:
+    """SupLinUCB as a bandit person would write it, with thresholds 2^-s, gaps as given, and frozen prefixes."""
+
+    def __init__(self, dim, ridge, gaps):
+        self.gaps, self.round = gaps, 0
+        self.V = {s: [ridge * np.eye(dim)] for s in gaps}  # for every phase, after each of its own rounds
+        self.b = {s: [np.zeros(dim)] for s in gaps}
+
+    def widths(self, contexts, V):
+        return np.sqrt((contexts * np.linalg.solve(V, contexts.T).T).sum(axis=1))
+
+    def choose(self, contexts):
+        """The arm, and the phase that explores it or None."""
+        self.round += 1
+        arms = np.arange(len(contexts))
+        for s in range(1, min(self.round, len(self.gaps)) + 1):
+            known = enumerate(self.widths(contexts[arms], V) for V in self.V[s])
+            frozen = next((k for k, widths in known if np.all(widths <= 0.5**s)), None)
+            if frozen is None:
+                return int(arms[self.widths(contexts[arms], self.V[s][-1]).argmax()]), s
+            estimates = contexts[arms] @ np.linalg.solve(self.V[s][frozen], self.b[s][frozen])
+            best = int(arms[estimates.argmax()])
+            arms = arms[estimates >= estimates.max() - 2 * self.gaps[s]]
+        return best, None
+
+    def learn(self, x, reward, s):
+        self.V[s].append(self.V[s][-1] + np.outer(x, x))
+        self.b[s].append(self.b[s][-1] + reward * x)
+
+
+@pytest.mark.parametrize("arms", [3, 6])
+def test_one_stage_is_a_phased_elimination_with_frozen_prefixes(arms):
+    agent = fpi.Regret(lambda x: x, actions=arms, horizon=1, scale=0.03, explore="widest", max_level=3)
+    env = Contexts(arms, 2)
+    agent.features(np.ones((arms, 2)) / 2, 0)  # shows the dimension
+    bandit = PhasedElimination(2, 1.0, {s: agent.level_gap(s) for s in (1, 2, 3)})
+    phases = []
+
+    def compare(episode):
+        contexts = episode.observations[0]
+        arm, phase = bandit.choose(contexts)
+        assert (int(episode.actions[0]), episode.explored) == (arm, -1 if phase is None else 0), episode.number
+        assert agent.played == (min(episode.number + 1, 4) if phase is None else phase,)
+        if phase:
+            bandit.learn(contexts[arm], episode.rewards[0], phase)
+        phases.append(phase)
+
+    agent.learn(env, 200, seed=1, callback=compare)
+    assert {1, 2, 3} <= set(phases)
+    assert_every_level_sees_its_own_samples_only(agent, env, phases)
+
+
+def assert_every_level_sees_its_own_samples_only(agent, env, phases):
+    data = {level: agent.dataset(0, level) for level in (1, 2, 3)}
+    for level, own in data.items():
+        assert own.episodes.tolist() == [number for number, phase in enumerate(phases) if phase == level]
+    differs = 0
+    for seed in range(20):
+        x, _ = env.reset(seed=seed)
+        for at in agent.standings(x, 0):
+            own = data[at.level]
+            k = len(own) if at.covered is None else at.covered
+            X, q = own.features[:k], own.targets[:k]
+            theta = np.linalg.solve(np.eye(2) + X.T @ X, X.T @ q)
+            np.testing.assert_allclose(at.values[at.allowed], (x @ theta)[at.allowed], atol=1e-9)
+            pooled = np.vstack([each.features for each in data.values()])
+            all_targets = np.concatenate([each.targets for each in data.values()])
+            theta = np.linalg.solve(np.eye(2) + pooled.T @ pooled, pooled.T @ all_targets)
+            differs += not np.allclose(at.values[at.allowed], (x @ theta)[at.allowed], atol=1e-3)
+    assert differs > 10
+
+
+# --- going on ------------------------------------------------------------------------------------------
+
+
+@every_rule
+@pytest.mark.parametrize("explore", ["greedy", "random"])
+def test_stopping_saving_and_asking_in_between_change_nothing(tmp_path, elimination, explore):
+    """One learn is three, with a file and questions about every state in between."""
+
+    def make():
+        features = fpi.TileCoding([0, 0], [1, 1], tiles=2, tilings=2, actions=3)
+        settings = {"scale": 0.01, "ridge": 1.0, "elimination": elimination, "explore": explore}
+        return fpi.Regret(features, actions=3, horizon=3, **settings)
+
+    def env():
+        return LayeredMDP(1, horizon=3, states=6, actions=3, early_end=0.1, observe="point")
+
+    def answers(agent):
+        world = env()
+        pool = [(world.observation(stage, state), stage) for stage in range(3) for state in range(6)]
+        return [(agent.predict(*question), str(agent.explain(*question))) for question in pool]
+
+    whole, parts, path = make(), make(), tmp_path / "agent.fpi"
+    whole.learn(env(), 240, seed=4)
+    parts.learn(env(), 80, seed=4)
+    answers(parts)
+    parts.learn(env(), 80)
+    parts.save(path)
+    loaded = fpi.load(path)
+    assert answers(loaded) == answers(parts)
+    loaded.learn(env(), 80)
+    assert loaded.played == whole.played
+    assert answers(loaded) == answers(whole)
+    loaded.save(path)
+    whole.save(tmp_path / "whole.fpi")
+    assert path.read_bytes() == (tmp_path / "whole.fpi").read_bytes()
