@@ -35,6 +35,11 @@ def test_the_tight_d_is_the_largest_solution_of_the_inequality_it_comes_from():
     assert PAPER.dataset_bound(0.2) > D
 
 
+def test_the_tight_d_is_found_where_there_is_next_to_nothing_to_store():
+    """Here n = 2d ln(1 + n / (ridge d)) holds for 0 only, and steps towards it get ever shorter."""
+    assert 0 < Constants(1, 3, 2.0, 0.1, 0.0, 1.0).dataset_bound(1.0) < 0.1
+
+
 def test_tight_noise_is_half_the_papers():
     exact = Constants(2, 3, 0.5, 0.1, 0.0, 1e-9)
     paper = Constants(2, 3, 0.5, 0.1, 0.0, 1e-9, "paper")
@@ -74,6 +79,65 @@ def test_levels_by_hand():
     )
     assert PAPER.level_gap(2) == pytest.approx(alpha / 4 + 0.01)
     assert PAPER.level_gap(0) == math.inf
+
+
+def test_regret_and_mistakes_by_hand():
+    """H = 1, d = 2: levels 1 to 4 may lose all, D_l + 1 episodes each; level 5 loses 4 Delta_4."""
+    exact = Constants(1, 2, 0.3, 0.05, 0.0, 1.0)
+    sizes = [exact.dataset_bound(2.0**-level) for level in range(1, 6)]
+    losses = [4 * exact.level_gap(level) for level in range(6)]
+    assert losses[3] > 1 > losses[4] > losses[5]
+    coarse = sum(sizes[:4]) + 4
+    assert exact.regret_bound([0, 1, 1_000]) == pytest.approx([0, 1, 1_000])
+    assert exact.regret_bound(20_000) == pytest.approx(coarse + losses[4] * (20_000 - coarse))
+    later = coarse + sizes[4] + 1
+    assert exact.regret_bound(later + 7) == pytest.approx(coarse + losses[4] * (sizes[4] + 1) + losses[5] * 7)
+    assert exact.mistakes_bound(1.0) == 0
+    assert exact.mistakes_bound(0.99) == exact.mistakes_bound(losses[4]) == pytest.approx(coarse)
+    assert exact.mistakes_bound(0.99 * losses[4]) == pytest.approx(later)
+    assert exact.mistakes_bound(0.0) == exact.mistakes_bound(1e-300) == math.inf
+
+
+def test_longer_horizons_lose_the_square_and_fill_every_stage():
+    long = Constants(3, 2, 0.3, 0.05, 0.0, 1.0, scale=1e-3)
+    D, loss = long.dataset_bound(0.5), 4 * 9 * long.level_gap(1)
+    assert loss < 3
+    assert long.level_episodes(1) == pytest.approx(3 * D + 1)
+    assert long.regret_bound(3 * D + 11) == pytest.approx(3 * (3 * D + 1) + loss * 10)
+
+
+def test_regret_grows_like_the_root_of_the_episodes():
+    episodes = np.array([1e12, 1e14])
+    few, many = Constants(1, 2, 0.3, 0.05, 0.0, 1.0).regret_bound(episodes)
+    assert 10 < many / few < 13  # logarithms are left
+
+
+def test_misspecification_leaves_a_loss_in_every_episode():
+    """L-bar is 4: three levels fill up, and what the last may lose it may lose for ever."""
+    rough = Constants(1, 2, 0.3, 0.05, 0.1, 1.0, scale=0.1)
+    gaps = [rough.level_gap(level) for level in range(1, 4)]
+    assert rough.levels() == 4 and gaps[2] == min(gaps)
+    assert rough.level_loss(4) == pytest.approx(4 * gaps[2])
+    filled = sum(rough.dataset_bound(2.0**-level) + 1 for level in (1, 2, 3))
+    slope = np.diff(rough.regret_bound([filled, filled + 1_000]))
+    assert slope == pytest.approx(1_000 * 4 * gaps[2])
+    assert rough.mistakes_bound(4 * gaps[2]) == pytest.approx(filled)
+    assert rough.mistakes_bound(3.9 * gaps[2]) == math.inf
+
+
+def test_an_episode_pays_for_the_largest_gap_from_its_smallest_level_on():
+    stiff = Constants(1, 40, 8.0, 0.05, 0.0, 1e-9, scale=0.01)
+    gaps = [stiff.level_gap(level) for level in range(1, 8)]
+    assert gaps[1] == max(gaps)  # level 1 stores next to nothing
+    assert stiff.level_loss(2) == stiff.level_loss(3) == pytest.approx(4 * gaps[1])
+    assert stiff.level_loss(4) == pytest.approx(4 * gaps[2])
+
+
+def test_the_last_level_stores_nothing():
+    short = Constants(1, 2, 0.3, 0.05, 0.0, 1.0, scale=0.1, max_level=2)
+    assert short.level_episodes(3) == math.inf
+    assert short.mistakes_bound(0.99 * short.level_loss(3)) == math.inf
+    assert short.mistakes_bound(short.level_loss(3)) < math.inf
 
 
 def bandit(epsilon, episodes, **settings):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fpi import PAC, plots, testbeds
 from fpi.cli import app
-from fpi.verify import curves, exact, report, show, suite
+from fpi.verify import curves, exact, level_suite, report, show, suite
 from fpi.verify.run import Run, run, run_all
 from fpi.verify.suite import Instance
 from fpi.verify.tally import ENOUGH, Tally, judge
@@ -209,6 +209,8 @@ def test_rounding_is_no_violation():
     tally = Tally("claim")
     tally.add([1 + 1e-12, 1e-12], [1.0, 0.0], 4.0)
     assert tally.violations == 0
+    tally.add(0.5, 1 - 1e-12, 1.0)  # nor a bound that could fail
+    assert tally.counting == 2
 
 
 def test_delta_allows_a_share_of_runs():
@@ -395,6 +397,13 @@ def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
 
 
 # --- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def section_4_only(monkeypatch):
+    """tests/test_verify_regret.py has the rest."""
+    monkeypatch.setattr(level_suite, "QUICK", ())
+    monkeypatch.setattr(level_suite, "FULL", ())
 
 
 def command(*arguments):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from fpi.errors import InputError, SaveError
 @app.command()
 def verify(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer and shorter runs: about half a minute.", metavar=" ")
+        bool, typer.Option("--quick", help="Fewer and shorter runs: about a minute.", metavar=" ")
     ] = False,
     seeds: Annotated[
         int | None,
@@ -29,7 +28,9 @@ def verify(
     claims: Annotated[
         str | None,
         typer.Option(
-            help="Only these: lemmas by number, T for Theorem 1. Example: 1,2,T", metavar="LIST", show_default="all"
+            help="Only these: lemmas by number, theorems as T1, T2, T3. Example: 1,2,20,T2",
+            metavar="LIST",
+            show_default="all",
         ),
     ] = None,
     plots: Annotated[
@@ -44,9 +45,10 @@ def verify(
 ) -> None:
     """Check what the paper claims, on testbeds whose every value is known exactly.
 
-    Watches learning runs and counts, for every lemma and for Theorem 1, the
-    checks made, those that could have failed, and violations. The exit code is
-    1 if there are more violations than the failure probability δ allows.
+    Watches learning runs and counts, for every lemma and theorem, the checks
+    made, those that could have failed, and violations: Lemmas 1 to 6 and
+    Theorem 1 are about FPI-PAC, the others about FPI-Regret. The exit code is 1
+    if there are more violations than the failure probability δ allows.
 
     Example: fpi verify --quick
     """
@@ -63,23 +65,29 @@ def verify(
 
 def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | None) -> None:
     from fpi.cli import showing
-    from fpi.verify import report, suite
+    from fpi.verify import level_suite, report, suite
 
-    names = list(suite.CLAIMS)
-    if claims is not None:
-        asked = {"Theorem 1" if word in ("t", "T") else f"Lemma {word}" for word in claims.replace(" ", "").split(",")}
-        if not asked <= set(names):
-            raise InputError(
-                f"--claims {claims} is not a list like 1,2,T: there are Lemmas 1 to 6, and T for Theorem 1."
-            )
-        names = [name for name in names if name in asked]
-    instances = suite.QUICK if quick else suite.FULL
-    with _bar("verifying", len(report.tasks(instances, seeds))) as tick:
+    names = list(report.CLAIMS) if claims is None else _chosen(claims)
+    instances = (*suite.QUICK, *level_suite.QUICK) if quick else (*suite.FULL, *level_suite.FULL)
+    with showing.bar("verifying", len(report.tasks(instances, seeds, names))) as tick:
         verdicts = report.verify(instances, seeds, workers, tick, names)
-    _show_table("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
-    showing.say(f"{report.legend(names)}\n{report.conclusion(verdicts)}")
+    showing.show_columns("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
+    showing.say(f"{report.legend(verdicts)}\n{report.conclusion(verdicts)}")
     if any(verdict.broken for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def _chosen(claims: str) -> list[str]:
+    """Claims by their numbers; 20 is both of its parts, T is T1."""
+    from fpi.verify.report import CLAIMS
+
+    shorts = {name: name.replace("Lemma ", "").replace("Theorem ", "T").rstrip("ab") for name in CLAIMS}
+    asked = {"T1" if word in ("t", "T") else word.upper() for word in claims.replace(" ", "").split(",")}
+    if not asked <= set(shorts.values()):
+        raise InputError(
+            f"--claims {claims} is not a list like 1,2,T: there are {', '.join(dict.fromkeys(shorts.values()))}."
+        )
+    return [name for name, short in shorts.items() if short in asked]
 
 
 def _study(seeds: int | None, workers: int | None) -> None:
@@ -92,7 +100,7 @@ def _study(seeds: int | None, workers: int | None) -> None:
         showing.show_table(f"{sea.name}, ε = {sea.epsilon:g}, {len(numbers)} seeds", show.sea_rows(runs, sea))
     growths = _measure("data and loss", show.grow, show.GROWTHS, numbers, workers)
     title = f"Data and loss, {len(numbers)} seeds: mean (smallest–largest)"
-    _show_table(title, show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
+    showing.show_columns(title, show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
 
 
 def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
@@ -117,40 +125,13 @@ def _measure(
     text: str, work: Callable[..., Any], instances: Sequence[Any], seeds: range, workers: int | None
 ) -> list[list[Any]]:
     """The runs of every instance."""
+    from fpi.cli import showing
     from fpi.verify.run import run_all
 
     tasks = [(instance, seed) for instance in instances for seed in seeds]
     runs = []
-    with _bar(text, len(tasks)) as tick:
+    with showing.bar(text, len(tasks)) as tick:
         for run in run_all(tasks, work, workers):
             runs.append(run)
             tick(run)
     return [runs[first : first + len(seeds)] for first in range(0, len(runs), len(seeds))]
-
-
-@contextmanager
-def _bar(text: str, total: int) -> Iterator[Callable[[Any], None]]:
-    """A progress bar over runs, where there is a terminal to show it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(text, total=total)
-        yield lambda _: progress.advance(task)
-
-
-def _show_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, padding=0)
-    for head, *cells in zip(heads, *rows, strict=True):
-        words = [word for cell in (head, *cells) for word in cell.split()]
-        table.add_column(head, no_wrap=head == heads[0], min_width=max(map(len, words)))
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)

@@ -1,1 +1,1 @@
-"""The claims of the paper's Section 4 as a program: monitors that watch runs on exact testbeds and count violations."""
+"""The claims of Sections 4 and 5 of the paper as a program: monitors that watch runs on exact testbeds and count."""

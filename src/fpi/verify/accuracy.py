@@ -15,7 +15,7 @@ PREFIXES = 12
 STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 
 
-class Accuracy(Monitor):
+class Accuracy(Monitor[PAC]):
     """Looks at fresh states every time, under two policies: pi_t and the predicted one.
 
     Lemma 4: |Q~_k - Q^pi| <= alpha |phi| + kappa for prefixes k, half of them spread evenly and half over magnitudes.

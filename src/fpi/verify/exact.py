@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fpi.algorithms.levels import Standing
 from fpi.algorithms.pac import PAC
+from fpi.algorithms.regret import Regret
 from fpi.testbeds.core import FloatArray, Policy, State, Testbed, random_policy
 
 
@@ -51,7 +53,54 @@ class Values:
         return np.array([self.of_action(state, action) for action in range(self._testbed.actions)])
 
 
-def lowest_value(testbed: Testbed) -> Callable[[State], float]:
+class Standings:
+    """How states stand at the levels of FPI-Regret, remembered for as long as nothing is learned."""
+
+    def __init__(self, testbed: Testbed, agent: Regret) -> None:
+        self._testbed = testbed
+        self._agent = agent
+        self._known: dict[State, tuple[Standing, ...]] = {}
+
+    def __call__(self, state: State) -> tuple[Standing, ...]:
+        if state not in self._known:
+            self._known[state] = self._agent.standings(self._testbed.observation(state), state[0])
+        return self._known[state]
+
+    def action(self, state: State, level: int) -> int | None:
+        """pi^(l)(s) if levels 1 to l cover the state."""
+        standings = self(state)
+        return standings[level - 1].action if level <= len(standings) else None
+
+
+class Brackets:
+    """The least and the most that a policy can be worth which is pi^(l) wherever levels 1 to l cover a state."""
+
+    def __init__(self, testbed: Testbed, standings: Standings) -> None:
+        self._testbed = testbed
+        self._standings = standings
+        self._known: dict[tuple[State, int], tuple[float, float]] = {}
+
+    def of(self, state: State | None, level: int) -> tuple[float, float]:
+        if state is None:
+            return 0.0, 0.0
+        if (state, level) not in self._known:
+            action = self._standings.action(state, level)
+            choices = self._testbed.choices(state) if action is None else (action,)
+            low, high = zip(*(self.of_action(state, choice, level) for choice in choices), strict=True)
+            self._known[state, level] = min(low), max(high)
+        return self._known[state, level]
+
+    def of_action(self, state: State, action: int, level: int) -> tuple[float, float]:
+        mean = self._testbed.mean(state, action)
+        low, high = self.of(self._testbed.next(state, action), level)
+        return mean + low, mean + high
+
+    def of_actions(self, state: State, level: int) -> FloatArray:
+        """Least and most, actions along the second axis."""
+        return np.array([self.of_action(state, action, level) for action in range(self._testbed.actions)]).T
+
+
+def lowest_value(testbed: Testbed) -> Callable[[State | None], float]:
     """What the worst policy gets from a state."""
     known: dict[State, float] = {}
 

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
+from fpi.algorithms.agent import Agent
 from fpi.algorithms.pac import PAC
+from fpi.algorithms.theory import Constants
 from fpi.learning import Episode
 from fpi.testbeds.core import FloatArray, State, Testbed
 from fpi.verify.exact import lowest_value, played_policy
 from fpi.verify.tally import Tally
 
+A = TypeVar("A", bound=Agent)
 
-class Monitor:
+
+class Monitor(Generic[A]):
     """Watches one agent on one testbed; `tallies` has a row for every claim it checks."""
 
-    def __init__(self, testbed: Testbed, agent: PAC, *claims: str) -> None:
+    def __init__(self, testbed: Testbed, agent: A, *claims: str) -> None:
         self.testbed = testbed
         self.agent = agent
         self.tallies = [Tally(claim) for claim in claims]
@@ -36,8 +41,30 @@ class Monitor:
     def sizes(self) -> list[int]:
         return [self.agent.datasets.size(stage) for stage in range(self.agent.horizon)]
 
+    def stored(self, episode: Episode, stage: int) -> Stored:
+        """The step of the episode at this stage, as a datum."""
+        (state, action), *suffix = zip(
+            (self.testbed.state(seen) for seen in episode.observations[stage:]),
+            episode.actions[stage:].tolist(),
+            strict=True,
+        )
+        value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
+        return Stored(stage, state, action, tuple(suffix), value)
 
-class DatasetSize(Monitor):
+
+@dataclass(frozen=True)
+class Stored:
+    """A stored pair, and what was played after it."""
+
+    stage: int
+    state: State
+    action: int
+    suffix: tuple[tuple[State, int], ...]
+    value: float
+    """Q^{pi_t}(s, a): the means of the rewards from there on."""
+
+
+class DatasetSize(Monitor[PAC]):
     """Lemma 1: |D_h| <= D at every stage after every episode. Counts once there were more than D episodes."""
 
     def __init__(self, testbed: Testbed, agent: PAC) -> None:
@@ -56,38 +83,17 @@ class DatasetSize(Monitor):
         self._rows.clear()
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A stored pair, and what was played after it."""
-
-    stage: int
-    state: State
-    action: int
-    suffix: tuple[tuple[State, int], ...]
-    value: float
-    """Q^{pi_t}(s, a): the means of the rewards from there on."""
-
-
-class _Data(Monitor):
+class _Data(Monitor[PAC]):
     """Keeps, for every stage, the pairs that the agent has stored."""
 
     def __init__(self, testbed: Testbed, agent: PAC, *claims: str) -> None:
         super().__init__(testbed, agent, *claims)
-        self.stored: list[list[Stored]] = [[] for _ in range(agent.horizon)]
+        self.data: list[list[Stored]] = [[] for _ in range(agent.horizon)]
 
     def see(self, episode: Episode) -> None:
         for stage, size in enumerate(self.sizes()):
-            if size > len(self.stored[stage]):
-                self.stored[stage].append(self._stored(episode, stage))
-
-    def _stored(self, episode: Episode, stage: int) -> Stored:
-        (state, action), *suffix = zip(
-            (self.testbed.state(seen) for seen in episode.observations[stage:]),
-            episode.actions[stage:].tolist(),
-            strict=True,
-        )
-        value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
-        return Stored(stage, state, action, tuple(suffix), value)
+            if size > len(self.data[stage]):
+                self.data[stage].append(self.stored(episode, stage))
 
 
 class OnPolicy(_Data):
@@ -100,7 +106,7 @@ class OnPolicy(_Data):
         policy = played_policy(self.testbed, self.agent)
         decided: dict[State, int] = {}
         changed, can_change = [], []
-        for stage in self.stored:
+        for stage in self.data:
             for datum in stage:
                 for state, _ in datum.suffix:
                     if state not in decided:
@@ -110,45 +116,53 @@ class OnPolicy(_Data):
         self.tallies[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
 
 
-class Concentration(_Data):
-    """Lemma 3: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i).
+class Noise:
+    """|sum_i phi_i xi_i|^2 in Sigma_k^{-1} of a growing dataset, xi_i being the noise of its targets."""
 
-    Trivially it is at most the sum of the largest possible xi_i^2; a check counts where the bound is below that.
-    """
+    def __init__(self, dim: int, ridge: float) -> None:
+        self.size = 0
+        self.log_det = 0.0
+        self.most = 0.0
+        """The sum of the largest possible xi_i^2, which the norm cannot exceed."""
+        self._inverse = np.eye(dim) / ridge
+        self._sum = np.zeros(dim)
+
+    def append(self, phi: FloatArray, target: float, datum: Stored) -> None:
+        image = self._inverse @ phi
+        growth = 1 + phi @ image
+        self._inverse -= np.outer(image, image) / growth
+        self._sum += (target - datum.value) * phi
+        self.size += 1
+        self.log_det += math.log(growth)
+        self.most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
+
+    def check(self, tally: Tally, noise: Constants, level: int | None = None) -> None:
+        """`noise` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
+        bound = noise.alpha(self.size, self.log_det, level) ** 2
+        tally.add(self._sum @ self._inverse @ self._sum, bound, self.most)
+
+
+def noise_only(theory: Constants) -> Constants:
+    return replace(theory, misspecification=0.0, theta_bound=0.0, scale=1.0)
+
+
+class Concentration(_Data):
+    """Lemma 3: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i)."""
 
     def __init__(self, testbed: Testbed, agent: PAC) -> None:
         super().__init__(testbed, agent, "Lemma 3")
-        dim, stages = testbed.dim, agent.horizon
-        self._inverses = [np.eye(dim) / agent.settings.ridge for _ in range(stages)]
-        self._sums = [np.zeros(dim) for _ in range(stages)]
-        self._log_dets = np.zeros(stages)
-        self._trivial = np.zeros(stages)
-        self._done = [0] * stages
+        self._noise = [Noise(testbed.dim, agent.settings.ridge) for _ in range(agent.horizon)]
 
     def check(self) -> None:
-        noise = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0)  # alpha^2 is then the bound
-        for stage, stored in enumerate(self.stored):
-            data = self.agent.dataset(stage)
-            rows = []
-            for k in range(self._done[stage], len(stored)):
-                self._append(stage, data.features[k], float(data.targets[k]) - stored[k].value, stored[k])
-                actual = self._sums[stage] @ self._inverses[stage] @ self._sums[stage]
-                rows.append((actual, noise.alpha(k + 1, self._log_dets[stage]) ** 2, self._trivial[stage]))
-            self.tallies[0].add(*np.array(rows).reshape(-1, 3).T)
-            self._done[stage] = len(stored)
-
-    def _append(self, stage: int, phi: FloatArray, xi: float, datum: Stored) -> None:
-        inverse = self._inverses[stage]
-        image = inverse @ phi
-        growth = 1 + phi @ image
-        inverse -= np.outer(image, image) / growth
-        self._log_dets[stage] += math.log(growth)
-        self._sums[stage] += xi * phi
-        longest = 1 + len(datum.suffix)
-        self._trivial[stage] += max(datum.value, longest - datum.value) ** 2
+        theory = noise_only(self.agent.theory)
+        for stage, stored in enumerate(self.data):
+            dataset, noise = self.agent.dataset(stage), self._noise[stage]
+            for k in range(noise.size, len(stored)):
+                noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
+                noise.check(self.tallies[0], theory)
 
 
-class BadEpisodes(Monitor):
+class BadEpisodes(Monitor[PAC]):
     """Theorem 1: at most H D episodes lose more than eps-bar = 2H (alpha eps + kappa).
 
     Counts once more than H D episodes could have lost so much, had they been played by the worst policy.

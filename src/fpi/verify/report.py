@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fpi.verify.accuracy import LEMMAS, scaled
+from fpi.verify import level_suite, suite
+from fpi.verify.level_suite import LevelInstance
 from fpi.verify.run import Run, run_all
-from fpi.verify.suite import CLAIMS, DELTA, Instance
+from fpi.verify.suite import DELTA, Instance
 from fpi.verify.tally import Verdict, judge
 
+Suite = Sequence[Instance | LevelInstance]
+CLAIMS = suite.CLAIMS | level_suite.CLAIMS
+YES_OR_NO = ("Lemma 2", "Lemma 9", "Lemma 10", "Lemma 20b")  # nothing to be near to
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
 
-def tasks(suite: Sequence[Instance], seeds: int | None = None) -> list[tuple[Instance, int]]:
-    """Every instance with its seeds 0, 1, ...; `seeds` overrides how many."""
-    return [(instance, seed) for instance in suite for seed in range(seeds or instance.seeds)]
+def tasks(
+    instances: Suite, seeds: int | None = None, claims: Sequence[str] = tuple(CLAIMS)
+) -> list[tuple[Instance | LevelInstance, int, Sequence[str]]]:
+    """Every instance that has one of the claims with its seeds 0, 1, ...; `seeds` overrides how many."""
+    chosen = [instance for instance in instances if not set(claims).isdisjoint(instance.claims)]
+    return [(instance, seed, claims) for instance in chosen for seed in range(seeds or instance.seeds)]
 
 
 def verify(
-    suite: Sequence[Instance],
+    instances: Suite,
     seeds: int | None = None,
     workers: int | None = None,
     progress: Callable[[Run], None] = lambda run: None,
     claims: Sequence[str] = tuple(CLAIMS),
 ) -> list[Verdict]:
-    """Run the suite and judge these claims, the scaled ones last."""
+    """Run the instances and judge those of the claims that they have, the scaled ones last."""
     found = []
-    for run in run_all([(*task, claims) for task in tasks(suite, seeds)], workers=workers):
+    for run in run_all(tasks(instances, seeds, claims), workers=workers):
         found += [(run.instance, tally) for tally in run.tallies]
         progress(run)
-    verdicts = [judge(claim, CLAIMS[claim][1], found) for claim in claims]
-    scales = sorted({instance.scale for instance in suite if instance.scale is not None})
-    rows = [scaled(claim, scale) for scale in scales for claim in claims if claim in LEMMAS]
-    return verdicts + [judge(row, DELTA, found, scaled=True) for row in rows]
+    rows = dict.fromkeys(tally.claim for _, tally in found)
+    verdicts = [judge(claim, CLAIMS[claim][1], found) for claim in claims if claim in rows]
+    extra = [row for row in rows if row not in CLAIMS and row.split(",")[0] in claims]
+    return verdicts + [judge(row, DELTA, found, scaled=True) for row in extra]
 
 
 def cells(verdict: Verdict) -> tuple[str, ...]:
@@ -49,13 +56,13 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
         f"{verdict.counting:,}" + (" vacuous" if verdict.vacuous else ""),
         violations,
         "scaled" if verdict.scaled else allowed,
-        "exact" if verdict.claim == "Lemma 2" else margin,
+        "exact" if verdict.claim.split(",")[0] in YES_OR_NO else margin,
     )
 
 
-def legend(claims: Sequence[str]) -> str:
+def legend(verdicts: Sequence[Verdict]) -> str:
     """What stands in the table."""
-    lines = [f"{claim}: {CLAIMS[claim][0]}" for claim in claims]
+    lines = [f"{each.claim}: {CLAIMS[each.claim][0]}" for each in verdicts if not each.scaled]
     return "\n".join(
         (
             *lines,

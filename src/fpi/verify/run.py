@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fpi.algorithms.pac import PAC
+from fpi.algorithms.regret import Regret
 from fpi.learning import Episode
 from fpi.testbeds import Testbed
 from fpi.verify.accuracy import LEMMAS, Accuracy
+from fpi.verify.level_losses import ACCURACY, LOSSES, LevelAccuracy, Losses
+from fpi.verify.level_suite import LevelInstance
+from fpi.verify.levels import LevelCounts, LevelNoise, LevelOnPolicy, LevelSizes, StaysTheSame
 from fpi.verify.monitors import BadEpisodes, Concentration, DatasetSize, Monitor, OnPolicy
-from fpi.verify.suite import CLAIMS, Instance
+from fpi.verify.suite import Instance
 from fpi.verify.tally import Tally
 
 
@@ -27,7 +31,7 @@ class Run:
     tallies: list[Tally]
 
 
-def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], None]:
+def watch(monitors: Sequence[Monitor[Any]], episodes: int) -> Callable[[Episode], None]:
     """A callback for `learn`: costly checks come after 8, 16, 32, ... episodes and after the last."""
 
     def callback(episode: Episode) -> None:
@@ -41,11 +45,9 @@ def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], Non
     return callback
 
 
-def make_monitors(
-    testbed: Testbed, agent: PAC, claims: Collection[str], walks: int, scale: float | None = None
-) -> list[Monitor]:
-    """Those that these claims need."""
-    monitors: list[Monitor] = []
+def make_monitors(testbed: Testbed, agent: PAC, claims: Collection[str], instance: Instance) -> list[Monitor[PAC]]:
+    """Those that these claims of Section 4 need."""
+    monitors: list[Monitor[PAC]] = []
     if "Lemma 1" in claims:
         monitors.append(DatasetSize(testbed, agent))
     if "Lemma 2" in claims:
@@ -53,17 +55,49 @@ def make_monitors(
     if "Lemma 3" in claims:
         monitors.append(Concentration(testbed, agent))
     if not LEMMAS.isdisjoint(claims):
-        monitors.append(Accuracy(testbed, agent, walks=walks, scale=scale))
+        monitors.append(Accuracy(testbed, agent, walks=instance.walks, scale=instance.scale))
     if "Theorem 1" in claims:
         monitors.append(BadEpisodes(testbed, agent))
     return monitors
 
 
-def run(instance: Instance, seed: int, claims: Collection[str] = tuple(CLAIMS), kind: type[PAC] = PAC) -> Run:
+def make_level_monitors(testbed: Testbed, agent: Regret, claims: Collection[str], walks: int) -> list[Monitor[Regret]]:
+    """Those that these claims of Section 5 need."""
+    monitors: list[Monitor[Regret]] = []
+    if "Lemma 8" in claims:
+        monitors.append(LevelSizes(testbed, agent))
+    if "Lemma 9" in claims:
+        monitors.append(StaysTheSame(testbed, agent, walks=walks))
+    if "Lemma 10" in claims:
+        monitors.append(LevelOnPolicy(testbed, agent))
+    if "Lemma 13" in claims:
+        monitors.append(LevelNoise(testbed, agent))
+    if not set(ACCURACY).isdisjoint(claims):
+        monitors.append(LevelAccuracy(testbed, agent, walks=walks))
+    if not set(LOSSES).isdisjoint(claims):
+        monitors.append(Losses(testbed, agent))
+    if "Lemma 22" in claims:
+        monitors.append(LevelCounts(testbed, agent))
+    return monitors
+
+
+def run(
+    instance: Instance | LevelInstance,
+    seed: int,
+    claims: Collection[str] | None = None,
+    kind: Any = None,
+) -> Run:
     """Learn once and check the claims. The same instance and seed give the same numbers anywhere."""
     testbed = instance.testbed()
-    agent = instance.agent(testbed, kind)
-    monitors = make_monitors(testbed, agent, claims, instance.walks, instance.scale)
+    claims = instance.claims if claims is None else claims
+    monitors: Sequence[Monitor[Any]]
+    agent: PAC | Regret
+    if isinstance(instance, LevelInstance):
+        agent = instance.agent(testbed, kind or Regret)
+        monitors = make_level_monitors(testbed, agent, claims, instance.walks)
+    else:
+        agent = instance.agent(testbed, kind or PAC)
+        monitors = make_monitors(testbed, agent, claims, instance)
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
     return Run(instance.name, seed, [tally for monitor in monitors for tally in monitor.tallies])

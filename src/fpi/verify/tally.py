@@ -28,7 +28,7 @@ class Tally:
         actual, bound, trivial = np.broadcast_arrays(actual, bound, trivial)
         self.checks += actual.size
         self.violations += int(np.sum(actual > bound + ROUNDING * (1 + np.abs(bound))))
-        biting = bound < trivial
+        biting = bound < trivial - ROUNDING * (1 + np.abs(trivial))
         self.counting += int(biting.sum())
         positive = biting & (bound > 0)
         if positive.any():

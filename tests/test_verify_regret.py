@@ -1,0 +1,271 @@
+"""The monitors of `fpi verify` for Section 5: silent on the algorithm, each caught by an agent that is broken."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fpi import Regret
+from fpi.algorithms.levels import LeveledAgent
+from fpi.cli import app
+from fpi.verify import exact, level_suite, report, suite
+from fpi.verify.level_suite import LevelInstance
+from fpi.verify.run import run
+
+ARMS = LevelInstance("arms", "DeepSea", {"N": 1}, ridge=0.3, episodes=1_000, walks=1)
+SEA = LevelInstance("sea", "DeepSea", {"N": 2}, ridge=0.3, episodes=150, walks=1)
+BANDIT = LevelInstance("bandit", "LinBandit", {"d": 3, "K": 5}, episodes=1_024, elimination="interval", walks=20)
+CORRIDOR = LevelInstance(
+    "corridor", "HubCorridor", {"B": 1, "m": 2, "K": 3, "p": 1, "q": 1, "junk": 1}, episodes=400, walks=3
+)
+
+
+def fired(instance, kind=Regret, seed=1):
+    """Claims with violations, whatever their scale."""
+    return {tally.claim.split(",")[0] for tally in run(instance, seed, kind=kind).tallies if tally.violations}
+
+
+# --- agents that are broken on purpose ---------------------------------------------------------------------
+
+
+class ExploresTooLong(Regret):
+    """Its idea of covered is a tenth of what it says."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.datasets.thresholds = [threshold / 10 for threshold in self.datasets.thresholds]
+
+
+class FollowsTheData(Regret):
+    """Its Delta shrinks with the data of a level, also after a state is frozen."""
+
+    def margins(self, stage, level, prefix):
+        return 0.0, 0.0, 50 / self.datasets.size(stage, level)
+
+
+class DoesNotFreeze(Regret):
+    """Uses all data of a level, also at covered states."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        look = self.datasets.look
+
+        def look_at_all(rows, stage, level, allowed, known=None):
+            found = look(rows, stage, level, allowed, known)
+            if found.covered_at is None:
+                return found
+            data = self.datasets.dataset(stage, level)
+            sigma = self.ridge * np.eye(data.features.shape[1]) + data.features.T @ data.features
+            theta = np.linalg.solve(sigma, data.features.T @ data.targets)
+            return found._replace(values=np.where(allowed, rows[1] @ theta, np.nan))
+
+        self.datasets.look = look_at_all
+
+
+class StoresEveryUncoveredStep(Regret):
+    """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+        self.uncovered = []
+
+        def marking(observation, stage):
+            code = decide(observation, stage)
+            if code & 1:
+                self.uncovered.append((self.datasets.kept, stage, code >> 1))
+            return code
+
+        return marking
+
+    def learn(self, env, episodes, seed, callback):
+        def store(episode):
+            for kept, stage, action in self.uncovered[:-1]:
+                self.datasets.append(kept, stage, action, episode.rewards[stage:].sum(), episode.number)
+            callback(episode)
+
+        return super().learn(env, episodes, seed, callback=store)
+
+
+class ShiftsTargets(Regret):
+    """Stores returns that are too high."""
+
+    def commit(self, trail, explored):
+        super().commit(trail, explored and (*explored[:2], explored[2] + 0.15))
+
+
+class BoastsOfItsWidths(Regret):
+    """Says that it is surer than it is."""
+
+    def standings(self, observation, stage):
+        return tuple(each._replace(widths=each.widths / 8) for each in super().standings(observation, stage))
+
+
+class CoversTooEarly(Regret):
+    """Its idea of covered is eight times what it says."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.datasets.thresholds = [8 * threshold for threshold in self.datasets.thresholds]
+
+
+class PlaysTheWorstOfTheAllowed(Regret):
+    """The policy of every level takes the worst action that the level allows."""
+
+    def _stand(self, *args):
+        standing = super()._stand(*args)
+        return standing if standing.covered is None else standing._replace(action=int(np.nanargmin(standing.values)))
+
+
+class EliminatesTooMuch(Regret):
+    """Keeps only the best by its estimates."""
+
+    def margins(self, stage, level, prefix):
+        return 0.0, 0.0, 0.0
+
+
+class PlaysTheWorst(Regret):
+    """Takes the worst action in every other episode, and says that it played at the level it would have."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+
+        def worst(observation, stage):
+            code = decide(observation, stage)
+            return code if trail.episodes % 2 else 2 * int(self.standings(observation, stage)[0].values.argmin())
+
+        return worst
+
+
+class ForgetsToStore(Regret):
+    """Stores the datum of one in fifty episodes."""
+
+    def commit(self, trail, explored):
+        super().commit(trail, None if trail.episodes % 50 else explored)
+
+
+MUTANTS = [
+    (ExploresTooLong, SEA, {"Lemma 8"}),
+    (FollowsTheData, BANDIT, {"Lemma 9"}),
+    (DoesNotFreeze, BANDIT, {"Lemma 9"}),
+    (StoresEveryUncoveredStep, CORRIDOR, {"Lemma 10"}),
+    (ShiftsTargets, BANDIT, {"Lemma 13"}),
+    (BoastsOfItsWidths, BANDIT, {"Lemma 15"}),
+    (CoversTooEarly, replace(BANDIT, episodes=64), {"Lemma 16"}),
+    (PlaysTheWorstOfTheAllowed, BANDIT, {"Lemma 20a"}),
+    (EliminatesTooMuch, replace(BANDIT, arguments={"d": 3, "K": 20}, episodes=256), {"Lemma 20b"}),
+    (PlaysTheWorst, replace(ARMS, episodes=1_500), {"Lemma 21"}),
+    (ForgetsToStore, ARMS, {"Lemma 22"}),
+    (PlaysTheWorst, replace(ARMS, episodes=4_000, scale=0.15), {"Lemma 21", "Theorem 2", "Theorem 3"}),
+]
+
+
+@pytest.mark.parametrize("mutant, instance, claims", MUTANTS)
+def test_every_mutant_is_caught_by_its_monitor_alone(mutant, instance, claims):
+    assert fired(instance, mutant) == claims
+
+
+PASSES = [row[1:] for row in MUTANTS if row[0] not in (DoesNotFreeze, CoversTooEarly)]
+
+
+@pytest.mark.parametrize("instance, claims", [*PASSES, (BANDIT, {"Lemma 16"})])
+def test_the_algorithm_passes_where_mutants_are_caught(instance, claims):
+    found = {tally.claim.split(",")[0]: tally for tally in run(instance, 1, claims).tallies}
+    assert not any(tally.violations for tally in found.values())
+    assert all(found[claim].counting > 0 for claim in claims)
+
+
+# --- exact values ------------------------------------------------------------------------------------------
+
+
+def learned(instance, episodes):
+    testbed = instance.testbed()
+    agent = instance.agent(testbed)
+    agent.learn(testbed.env(), episodes, seed=0)
+    return testbed, agent, exact.Standings(testbed, agent)
+
+
+def test_brackets_hold_every_policy_that_agrees_where_covered():
+    """All completions of pi^(l) on a small sea, by enumeration."""
+    sea = replace(SEA, arguments={"N": 3, "cost": 0.3}, ridge=0.1)
+    testbed, _, standings = learned(sea, 20)
+    cells = [(stage, column) for stage in range(3) for column in range(stage + 1)]
+    frozen = {level: {cell: standings.action(cell, level) for cell in cells} for level in (1, 2)}
+    assert {None, 0, 1} == set(frozen[1].values())
+    for level in frozen:
+        free = [cell for cell in cells if frozen[level][cell] is None]
+        values = []
+        for choice in itertools.product(range(2), repeat=len(free)):
+            policy = {**frozen[level], **dict(zip(free, choice, strict=True))}
+            values.append(testbed.action_values((0, 0), policy.__getitem__))
+        brackets = exact.Brackets(testbed, standings).of_actions((0, 0), level)
+        assert brackets == pytest.approx(np.array([np.min(values, axis=0), np.max(values, axis=0)]), abs=1e-12)
+
+
+def test_a_state_that_levels_do_not_cover_has_no_action():
+    testbed, agent, standings = learned(ARMS, 100)
+    state = testbed.held_out(1)[0]
+    last = len(standings(state))
+    assert standings.action(state, last - 1) == agent.predict(testbed.observation(state), 0)
+    assert standings.action(state, last) is None and standings.action(state, last + 1) is None
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+TINY = replace(BANDIT, episodes=64, walks=2, seeds=1)
+
+
+def test_scaled_agents_owe_what_holds_for_all_of_them():
+    found = [tally.claim for tally in run(replace(TINY, scale=0.1), 0).tallies]
+    apart = ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
+    assert {claim for claim in found if "," in claim} == {f"{claim}, α × 0.1" for claim in apart}
+    plain = {claim for claim in found if "," not in claim}
+    assert plain == set(level_suite.CLAIMS) - {*apart} | {"Lemma 16"}
+
+
+def test_both_sections_stand_in_one_table_with_scaled_rows_last():
+    coarse = suite.Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
+    verdicts = report.verify([coarse, TINY, replace(TINY, name="scaled", scale=0.1)], workers=1)
+    names = [verdict.claim for verdict in verdicts]
+    assert names[:19] == [*suite.CLAIMS, *level_suite.CLAIMS]
+    assert [verdict.instances for verdict in verdicts[:8]] == [1] * 7 + [2]
+    assert names[19:] == [
+        f"{claim}, α × 0.1" for claim in ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
+    ]
+    assert all(verdict.scaled == (number >= 19) for number, verdict in enumerate(verdicts))
+    legend = report.legend(verdicts)
+    assert legend.count("\n") == 21 and "Uniform-PAC" in legend
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["verify", *arguments], env={"COLUMNS": "80"})
+
+
+def test_the_command_checks_section_5_too(monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", ())
+    monkeypatch.setattr(level_suite, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
+    result = command("--quick", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    for claim in level_suite.CLAIMS:
+        assert f" {claim} " in result.output
+    assert "Theorem 3, α × 0.1" in result.output
+    assert max(map(len, result.output.split("Lemma 8:")[0].splitlines())) <= 80
+
+
+def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", (suite.Instance("none", "no such family"),))
+    monkeypatch.setattr(level_suite, "QUICK", (TINY,))
+    result = command("--quick", "--claims", "20, T2", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    rows = [" ".join(line.split()[:2]) for line in result.output.split("Lemma 20a:")[0].splitlines()]
+    assert [row for row in rows if row.startswith(("Lemma", "Theorem"))] == ["Lemma 20a", "Lemma 20b", "Theorem 2"]
+
+
+def test_violations_of_section_5_make_the_command_fail(monkeypatch):
+    monkeypatch.setattr(suite, "FULL", ())
+    monkeypatch.setattr(level_suite, "FULL", (replace(ARMS, seeds=1),))
+    monkeypatch.setattr(Regret, "commit", lambda self, trail, explored: LeveledAgent.commit(self, trail, None))
+    result = command("--claims", "22", "--workers", "1")
+    assert result.exit_code == 1
+    assert "VIOLATED beyond what δ allows: Lemma 22" in result.output
