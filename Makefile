@@ -5,7 +5,7 @@ READY := .venv/.ready
 .PHONY: help run test bench clean
 
 help:
-	@echo "make run    train on CartPole for about two minutes and show what freezing does"
+	@echo "make run    the paper's Figure 2 at a small size: about two minutes, then a page to read"
 	@echo "make test   check style, types and layers, and run all tests"
 	@echo "make bench  measure speed, memory and accuracy"
 	@echo "make clean  remove .venv and everything that was built"
@@ -14,7 +14,7 @@ help:
 	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
 
 run: $(READY)
-	$(BIN)/python examples/first_run.py
+	$(BIN)/fpi reproduce figure2 --quick --engine compiled
 
 test: $(READY)
 	$(BIN)/ruff check .

@@ -228,11 +228,41 @@ def test_make_alone_says_what_there_is(checkout):
     assert not (checkout / ".venv").exists()
 
 
-def test_continuous_integration_runs_make_test(checkout):
+@pytest.fixture
+def integrate(checkout):
+    """Run .ci/run with a Makefile whose `test` is this line, and with stand-ins for what it may call."""
     shutil.copytree(REPOSITORY / ".ci", checkout / ".ci")
-    (checkout / "Makefile").write_text("test:\n\t@echo tested\n")
-    elsewhere = checkout / "elsewhere"
-    elsewhere.mkdir()
-    assert "tested" in succeed(checkout / ".ci" / "run", cwd=elsewhere)
-    (checkout / "Makefile").write_text("test:\n\t@false\n")
-    assert run(checkout / ".ci" / "run", cwd=elsewhere).returncode != 0
+    tools = checkout / "tools"
+    tools.mkdir()
+    for name in ("bash", "dirname", "env", "id", "make", "sh"):
+        (tools / name).symlink_to(shutil.which(name))
+
+    def integrate(test, **stand_ins):
+        (checkout / "Makefile").write_text(f"test:\n\t@{test}\n")
+        for name, line in {"sudo": 'shift; exec "$@"', **stand_ins}.items():
+            (tools / name.replace("_", "-")).write_text(f"#!/bin/sh\n{line}\n")
+            (tools / name.replace("_", "-")).chmod(0o755)
+        return run(checkout / ".ci" / "run", cwd=tools, PATH=str(tools), FPI_NEED_BROWSER="")
+
+    return integrate
+
+
+def test_continuous_integration_runs_make_test(integrate):
+    passed = integrate("echo tested, browser $$FPI_NEED_BROWSER", chromium="")
+    assert (passed.returncode, passed.stdout) == (0, "tested, browser 1\n")
+    assert integrate("false", chromium="").returncode != 0
+
+
+def test_continuous_integration_installs_a_browser(integrate, checkout):
+    install = f'case "$*" in *install*) {shutil.which("touch")} {checkout}/tools/installed ;; esac; echo noise'
+    assert integrate("echo browser $$FPI_NEED_BROWSER", apt_get=install).stdout == "browser 1\n"
+    assert (checkout / "tools" / "installed").exists()
+
+
+def test_continuous_integration_goes_on_without_a_browser(integrate):
+    passed = integrate("echo tested, browser $$FPI_NEED_BROWSER", apt_get="echo no network; exit 100")
+    assert passed.returncode == 0
+    assert passed.stdout.splitlines() == [
+        "There is no chromium here and apt could not install it: the page will not be tested in a browser.",
+        "tested, browser",
+    ]

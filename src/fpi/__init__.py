@@ -31,6 +31,7 @@ _MODULES = (
     "algorithms",
     "baselines",
     "classes",
+    "compiled",
     "control",
     "errors",
     "features",

@@ -772,7 +772,7 @@ def best(scores, covered):
     return -1
 
 
-@jit
+@jit_inline
 def explore(rule, covered, width2, value, seed, episode, stage):
     """An uncovered action (covered < 0) by one of the exploring rules."""
     if rule == WIDEST:
@@ -1086,7 +1086,7 @@ def recall(bank, visited, regression, indices, values, threshold, window, rule, 
     return reconsider(bank, rows[state], regression, indices, values, threshold, window, rule, seed, episode, stage)
 
 
-@jit
+@jit_inline
 def explore_row(row, nnz, rule, seed, episode, stage):
     first = KEY + 2 * nnz
     covered = row[first + COVERED :: FIELDS]
@@ -1125,18 +1125,21 @@ def reconsider(bank, row, regression, indices, values, threshold, window, rule, 
 
 
 @jit
-def follow_tiles(bank, visited, x, grid, values, kept, clock, threshold, window, rule, seed):
+def follow_tiles(bank, visited, x, narrow, grid, values, kept, clock, threshold, window, rule, seed):
     """`recall` under tile coding as an endless generator: write the observation to x, then ask for the next code.
 
     Arrays cross into compiled code once instead of at every step, which would cost more than the look-up. `clock`
-    holds the stage, which counts itself on, and the episode. `kept` gets the tiles of the last exploring step. Yields
-    -2 where x is not finite, and -1 where `visited` is full.
+    holds the stage, which counts itself on, the episode, and whether the observation is in `narrow`, of single
+    precision, instead. `kept` gets the tiles of the last exploring step. Yields -2 where x is not finite, and -1 where
+    `visited` is full.
     """
     indices = np.empty(values.size, np.int32)
     table, rows, sizes = visited.table, visited.rows, bank.sizes  # handing on all arrays would cost more than the rest
     while True:
         stage = clock[0]
         episode = clock[1]
+        if clock[2] != 0:
+            x[:] = narrow
         code = -2
         if tile_indices(x, grid, indices):
             size = sizes[stage]

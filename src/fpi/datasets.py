@@ -373,9 +373,11 @@ class _Walk:
     def __init__(self, datasets: Datasets, ruling: tuple[float, int, int, int]) -> None:
         features, visited = datasets.features, datasets._visited
         assert isinstance(features, TileCoding) and visited is not None
-        x, clock = np.zeros(len(features.grid)), np.zeros(2, np.int64)
+        x, narrow = np.zeros(len(features.grid)), np.zeros(len(features.grid), np.float32)
+        clock = np.zeros(3, np.int64)
         indices, values = np.zeros(features.nnz, np.int32), np.full(features.nnz, features.value)
-        dims = len(x)
+        nowhere = np.zeros(0).data
+        buffer = nowhere  # takes observations of its own form, faster than numpy would
         bank: _kernels.Bank | None = None
         known: _kernels.Visited | None = None
         next_code: Callable[[], int]
@@ -383,7 +385,8 @@ class _Walk:
         def renew() -> None:
             nonlocal bank, known, next_code
             arrays = datasets.bank.view, visited.view
-            next_code = _kernels.follow_tiles(*arrays, x, features.grid, values, indices, clock, *ruling).__next__
+            walk = _kernels.follow_tiles(*arrays, x, narrow, features.grid, values, indices, clock, *ruling)
+            next_code = walk.__next__
             bank, known = arrays  # last, since an interrupt may come in between
 
         def begin(episode: int) -> Decide:
@@ -394,12 +397,9 @@ class _Walk:
 
         def decide(observation: Any, stage: int) -> int:
             try:
-                if len(observation) != dims:
-                    raise ValueError
-                x[...] = observation  # a copy as float64: any dtype and stride, and environments may reuse theirs
-            except (TypeError, ValueError):
-                features.active(observation, stage)  # raises, naming both sizes
-                x[:] = np.ravel(observation)  # a plain number, or as many in another shape
+                buffer[:] = observation  # a copy, since environments may reuse theirs
+            except (TypeError, ValueError, NotImplementedError):
+                read(observation, stage)
             code = next_code()
             if code >= 0:
                 return code
@@ -409,6 +409,17 @@ class _Walk:
             renew()
             clock[0] = stage
             return decide(observation, stage)
+
+        def read(observation: Any, stage: int) -> None:
+            """Any form of numbers; the next of the same form is quicker, if it is that of one of the arrays."""
+            nonlocal buffer
+            features.active(observation, stage)  # raises if it does not fit, naming both sizes
+            single = getattr(observation, "dtype", None) == np.float32
+            into = narrow if single else x
+            into[:] = np.ravel(observation)
+            buffer = nowhere  # until clock and buffer agree, since an interrupt may come in between
+            clock[2] = single
+            buffer = into.data
 
         self.ruling = ruling
         self.kept = Kept(indices, values, None)

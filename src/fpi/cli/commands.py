@@ -141,31 +141,65 @@ def train(
     environment: EnvName,
     episodes: Annotated[int, _option("Episodes to play; with --resume, how many more.", "N", panel=LEARNING)] = 2000,
     seed: Annotated[int, _option("Fixes all chance: the same seed gives the same run.", "N", panel=LEARNING)] = 0,
-    algorithm: Annotated[str, _option("The only one so far is pac.", "NAME", panel=LEARNING)] = "pac",
+    algorithm: Annotated[
+        str,
+        _option(
+            "pac: one accuracy, --epsilon. regret: finer and finer accuracies by itself, little loss on the way. "
+            "eluder: the same for a --class of functions; it must know all --episodes from the start.",
+            "NAME",
+            panel=LEARNING,
+        ),
+    ] = "pac",
     epsilon: Annotated[
         float,
         _option(
-            "A state is known, and its decision frozen, when the widths of all its actions are at most this. "
+            "pac: a state is known, and its decision frozen, when the widths of all its actions are at most this. "
             "Above 0; smaller takes more data.",
             "WIDTH",
             panel=LEARNING,
         ),
     ] = 1.0,
-    ridge: Annotated[float, _option("Regularisation of the regressions, above 0.", "LAMBDA", panel=LEARNING)] = 1e-3,
-    explore: Annotated[
+    ridge: Annotated[
+        float | None,
+        _option(
+            "pac, regret: regularisation of the regressions, above 0.",
+            "LAMBDA",
+            panel=LEARNING,
+            default="0.001 for pac, 1/steps for regret",
+        ),
+    ] = None,
+    scale: Annotated[
+        float,
+        _option(
+            "regret, eluder: multiplies the theory's constants. 1 is safe and slow; smaller trusts the data sooner "
+            "than any theorem allows.",
+            "FACTOR",
+            panel=LEARNING,
+        ),
+    ] = 1.0,
+    elimination: Annotated[
         str,
+        _option(
+            "regret, eluder: when an action is given up. paper, stage (less slack at late steps) or interval (least).",
+            "RULE",
+            panel=LEARNING,
+        ),
+    ] = "paper",
+    explore: Annotated[
+        str | None,
         _option(
             "Which unknown action to try first: random, first (lowest number), widest (least known) or greedy (best "
             "estimate).",
             "RULE",
             panel=LEARNING,
+            default="random for pac, else greedy",
         ),
-    ] = "random",
+    ] = None,
     freeze: Annotated[
         str,
         _option(
-            "exact: a frozen decision stays for ever. never: it follows all data. A number N: it lags at most N data "
-            "behind them, as in the paper's experiments.",
+            "pac: exact, a frozen decision stays for ever. never: it follows all data. A number N: it lags at most "
+            "N data behind them, as in the paper's experiments.",
             "HOW",
             panel=LEARNING,
         ),
@@ -182,6 +216,24 @@ def train(
     tiles: Annotated[int, _option("tiles: intervals per observation entry.", "N", panel=FEATURES)] = 4,
     tilings: Annotated[int, _option("tiles: shifted grids laid over each other.", "N", panel=FEATURES)] = 4,
     order: Annotated[int, _option("fourier: highest frequency per entry.", "N", panel=FEATURES)] = 3,
+    function_class: Annotated[
+        str | None,
+        _option(
+            "eluder: what is known of the sums of rewards to come. candidates: a list of functions that the "
+            "environment brings along, as fpi/TableBandit-v0 and fpi/TableHubs-v0 do. linear-ball: linear in the "
+            "features.",
+            "KIND",
+            panel=FEATURES,
+            default="candidates if there are some",
+            flag="--class",
+        ),
+    ] = None,
+    radius: Annotated[
+        float | None,
+        _option(
+            "linear-ball: bound on the norm of the weights.", "B", panel=FEATURES, default="√features times the steps"
+        ),
+    ] = None,
     horizon: Annotated[
         int | None,
         _option("Steps of an episode.", "STEPS", panel=ENVIRONMENT, default="the environment's time limit"),
@@ -230,12 +282,12 @@ def train(
 
     recipe = making.Recipe.typed(ctx.params)
     typed = [name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
-    env, agent = recipe.resume(out, typed) if resume else recipe.make(typed)
+    env, agent = recipe.resume(out, typed) if resume else recipe.make(typed, episodes)
     before = agent.episodes
     tell: Callable[[str], None] = (lambda _: None) if quiet else showing.say
     so_far = f" after {before:,} episodes" if before else ""
-    size = f"{agent.actions} actions, {agent.horizon} steps, {agent.features.dim:,} features"
-    tell(f"Learning on {environment}{so_far}: {size} ({type(agent.features).__name__}).")
+    size = f"{agent.actions} actions, {agent.horizon} steps, {making.size_of(agent.features)}"
+    tell(f"Learning on {environment}{so_far}: {size}.")
 
     tally = running.Tally()
     callbacks: list[Callback] = [tally]
@@ -260,7 +312,9 @@ def train(
                 agent.save(out)
 
     done = agent.episodes - before
-    go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume"])
+    left = getattr(agent.settings, "episodes", None)  # of those it was made for
+    more = [] if left is None else ["--episodes", str(left - agent.episodes)]
+    go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
     if tally.returns and not quiet:
         showing.show_table(f"{done:,} episodes", tally.rows(agent.data_stored, time.perf_counter() - began))
     if done < episodes:
@@ -270,7 +324,8 @@ def train(
         typer.echo(f"Stopped by Ctrl-C after {done:,} of {episodes:,} episodes. {kept}", err=True)
         raise typer.Exit(STOPPED)
     model = shlex.quote(str(out))
-    tell(f"The model is in {out}. What next:\n  fpi evaluate {model}\n  fpi render {model}\n  {go_on}")
+    next_steps = [f"fpi evaluate {model}", f"fpi render {model}", *([] if left == agent.episodes else [go_on])]
+    tell("\n  ".join([f"The model is in {out}. What next:", *next_steps]))
 
 
 @app.command()
@@ -328,8 +383,9 @@ def check(
     """
     from fpi import check_env
     from fpi.cli import making, showing
+    from fpi.environments import make_environment
 
-    env = making.make_environment(environment, making.parse_env_args(env_args), action_grid)
+    env = make_environment(environment, making.parse_env_args(env_args), action_grid)
     features, none_because = making.try_default_features(env)
     with showing.waiting(f"playing {episodes} episodes twice"):
         report = check_env.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
@@ -375,13 +431,14 @@ def render(
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     _check_writable(out)
     from fpi.cli import making, pictures, showing
+    from fpi.environments import extras_named
 
     pictures.choose_offscreen()
     agent = fpi.load(model)
     choice = (agent, model, environment, making.parse_env_args(env_args), action_grid)
     pictures.check_drawable(making.remembered_environment(*choice))
     env = making.remembered_environment(*choice, render_mode="rgb_array")
-    with showing.waiting("playing and drawing"), making.extras_named(environment or str(model)):
+    with showing.waiting("playing and drawing"), extras_named(environment or str(model)):
         count = pictures.write_gif(out, pictures.frames(agent, env, episodes, seed), fps or pictures.usual_fps(env))
     showing.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")
 

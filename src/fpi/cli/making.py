@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,13 +12,20 @@ from typing import Any, Self
 import gymnasium as gym
 
 from fpi import control
-from fpi.algorithms import PAC, Agent, load
-from fpi.control import ActionGrid, Env
-from fpi.errors import EnvironmentMismatch, InputError, MissingExtra, ModelFileError
+from fpi.algorithms import PAC, Agent, Eluder, Regret, load
+from fpi.classes import FiniteClass, FunctionClass, LinearBall
+from fpi.control import Env
+from fpi.environments import make_environment
+from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.features import FeatureMap, Fourier, OneHot, TileCoding
 from fpi.spaces import action_count, observation_range
 
-ALGORITHMS = {"pac": PAC}
+ALGORITHMS = {  # and the options of each
+    "pac": ("epsilon", "ridge", "freeze"),
+    "regret": ("ridge", "scale", "elimination"),
+    "eluder": ("scale", "elimination", "function_class", "radius"),
+}
+CLASSES = {"candidates": (), "linear-ball": ("features", "radius")}
 FEATURES = {"tiles": ("tiles", "tilings"), "fourier": ("order",), "onehot": ()}  # and the options of each
 
 
@@ -37,10 +43,18 @@ class Recipe:
     tilings: int
     order: int
     epsilon: float
-    ridge: float
+    ridge: float | None
+    """None is 1e-3 for pac, and 1/H for regret."""
+    scale: float
+    elimination: str
+    function_class: str | None
+    """None is the candidates of the environment, if it has some, else a ball."""
+    radius: float | None
+    """None is sqrt(d) H."""
     horizon: int | None
     """None is the environment's time limit."""
-    explore: str
+    explore: str | None
+    """None is random for pac, greedy for the others."""
     freeze: str | int
     reward_range: tuple[float, float]
     seed: int
@@ -54,36 +68,83 @@ class Recipe:
         chosen["freeze"] = int(freeze) if freeze.isdecimal() else freeze
         return cls(**chosen)
 
-    def make(self, given: Collection[str]) -> tuple[Env, Agent]:
-        """The environment and a new agent; `given` are the options that were typed."""
+    def make(self, given: Collection[str], episodes: int) -> tuple[Env, Agent]:
+        """The environment and a new agent to play so many episodes; `given` are the options that were typed."""
         if self.algorithm not in ALGORITHMS:
             raise InputError(f"--algorithm {self.algorithm} is unknown; choose {', '.join(ALGORITHMS)}.")
+        _check_meant(given, "--algorithm", self.algorithm, ALGORITHMS)
         env = make_environment(self.environment, self.env_args, self.action_grid)
         check_numbered(env, self.environment)
-        horizon = control.time_limit(env) if self.horizon is None else self.horizon
+        horizon = self.horizon
+        if horizon is None:
+            horizon = control.time_limit(env) or getattr(_testbed(env), "horizon", None)
         if horizon is None:
             raise EnvironmentMismatch(
                 f"{self.environment} has no time limit, so the steps of an episode are yours to choose: give --horizon."
             )
-        kind = self.features or default_features(env)
-        if kind not in FEATURES:
-            raise InputError(f"--features {kind} is unknown; choose one of {', '.join(FEATURES)}.")
-        for name in ("tiles", "tilings", "order"):
-            if name in given and name not in FEATURES[kind]:
-                raise InputError(f"--{name} means nothing to --features {kind}: leave one of them out.")
-        complete = replace(self, horizon=horizon, features=kind)
-        agent = ALGORITHMS[self.algorithm](
-            make_features(env, kind, self.tiles, self.tilings, self.order),
-            actions=action_count(env),
-            horizon=horizon,
-            epsilon=self.epsilon,
-            ridge=self.ridge,
-            explore=self.explore,
-            freeze=self.freeze,
-            reward_range=self.reward_range,
-        )
+        complete = replace(self, horizon=horizon, explore=self.explore or ("random" if self._is_pac else "greedy"))
+        if self.algorithm == "eluder":
+            kind = self.function_class or ("candidates" if _candidates(env) is not None else "linear-ball")
+            if kind not in CLASSES:
+                raise InputError(f"--class {kind} is unknown; choose one of {', '.join(CLASSES)}.")
+            _check_meant(given, "--class", kind, CLASSES)
+            complete = replace(complete, function_class=kind)
+        if complete.function_class != "candidates":
+            described = self.features or default_features(env)
+            if described not in FEATURES:
+                raise InputError(f"--features {described} is unknown; choose one of {', '.join(FEATURES)}.")
+            _check_meant(given, "--features", described, FEATURES)
+            complete = replace(complete, features=described)
+        if self._is_pac:
+            complete = replace(complete, ridge=1e-3 if self.ridge is None else self.ridge)
+        agent = complete._agent(env, horizon, episodes)
         agent.notes["train"] = _as_json(asdict(complete))
         return env, agent
+
+    @property
+    def _is_pac(self) -> bool:
+        return self.algorithm == "pac"
+
+    def _agent(self, env: Env, horizon: int, episodes: int) -> Agent:
+        """All choices are made."""
+        common: dict[str, Any] = {
+            "actions": action_count(env),
+            "horizon": horizon,
+            "explore": self.explore,
+            "reward_range": self.reward_range,
+        }
+        if self.algorithm == "pac":
+            assert self.ridge is not None
+            return PAC(self._features(env), epsilon=self.epsilon, ridge=self.ridge, freeze=self.freeze, **common)
+        common |= {"scale": self.scale, "elimination": self.elimination}
+        if self.algorithm == "regret":
+            return Regret(self._features(env), ridge=self.ridge, **common)
+        return Eluder(self._class(env, horizon), episodes=episodes, **common)
+
+    def _features(self, env: Env) -> FeatureMap:
+        assert self.features is not None
+        return make_features(env, self.features, self.tiles, self.tilings, self.order)
+
+    def _class(self, env: Env, horizon: int) -> FunctionClass:
+        if self.function_class == "linear-ball":
+            features = self._features(env)
+            radius = math.sqrt(features.dim) * horizon if self.radius is None else self.radius
+            ball = LinearBall(features, radius=radius, top=horizon)
+            ball.log_covering(1.0)  # complains of too many features
+            return ball
+        tables = _candidates(env)
+        if tables is None:
+            raise InputError(
+                f"{self.environment} has no list of candidate functions; fpi/TableBandit-v0 and fpi/TableHubs-v0 have. "
+                "Use --class linear-ball, or make a class of your own in Python: fpi.classes.FiniteClass."
+            )
+        listed = FiniteClass(tables, top=horizon)
+        if listed.to_config() is None:
+            raise InputError(
+                f"{listed.size:,} candidate functions are more than a model file can hold. Ask for a smaller "
+                "environment, or learn from Python with fpi.Eluder."
+            )
+        return listed
 
     def resume(self, path: Path, given: Collection[str]) -> tuple[Env, Agent]:
         """The agent of a model file and its environment, if no option that was typed says otherwise."""
@@ -100,6 +161,23 @@ class Recipe:
         return remembered_environment(agent, path, self.environment, self.env_args, self.action_grid), agent
 
 
+def _check_meant(given: Collection[str], option: str, choice: str, options: Mapping[str, Collection[str]]) -> None:
+    """Options that belong to other choices must not be typed."""
+    for name in dict.fromkeys(each for names in options.values() for each in names):
+        if name in given and name not in options[choice]:
+            raise InputError(f"{_option(name)} means nothing to {option} {choice}: leave one of them out.")
+
+
+def _testbed(env: Env) -> Any:
+    """What stands behind an environment of `fpi.testbeds`."""
+    return getattr(env.unwrapped, "testbed", None)
+
+
+def _candidates(env: Env) -> Any:
+    """The candidate functions that a testbed comes with, if any."""
+    return getattr(_testbed(env), "tables", None)
+
+
 def _as_json(options: dict[str, Any]) -> dict[str, Any]:
     """The options as they come back from a file."""
     plain: dict[str, Any] = json.loads(json.dumps(options))
@@ -107,7 +185,8 @@ def _as_json(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _option(name: str) -> str:
-    return {"environment": "the environment", "env_args": "--env-arg"}.get(name, "--" + name.replace("_", "-"))
+    special = {"environment": "the environment", "env_args": "--env-arg", "function_class": "--class"}
+    return special.get(name, "--" + name.replace("_", "-"))
 
 
 def _typed(value: Any) -> str:
@@ -129,52 +208,6 @@ def parse_env_args(pairs: Collection[str] | None) -> dict[str, Any]:
         except ValueError:
             args[key] = value
     return args
-
-
-def make_environment(name: str, args: dict[str, Any], action_grid: int | None, render_mode: str | None = None) -> Env:
-    """`gymnasium.make` with errors that say what to do, and numbered actions if asked for."""
-    extra = {} if render_mode is None else {"render_mode": render_mode}
-    if name.startswith("fpi/"):
-        import fpi.testbeds  # noqa: F401  (registers them)
-    try:
-        with extras_named(name):
-            env = gym.make(name, **{**args, **extra})
-    except MissingExtra:
-        raise
-    except gym.error.UnregisteredEnv as error:
-        raise InputError(f"There is no environment {name}. {_advice(name)}") from error
-    except Exception as error:  # whatever the environment's own code raises
-        settings = "".join(f" --env-arg {key}={json.dumps(value)}" for key, value in args.items())
-        raise InputError(f"{name}{settings} could not be made: {_one_line(error)}") from error
-    return env if action_grid is None else ActionGrid(env, action_grid)
-
-
-@contextmanager
-def extras_named(environment: str) -> Iterator[None]:
-    """Say which package an environment misses."""
-    try:
-        yield
-    except gym.error.DependencyNotInstalled as error:
-        if "mujoco" in str(error).lower():
-            raise MissingExtra(
-                f'{environment} needs MuJoCo, which is not installed. It is an extra: pip install "fpi[mujoco]".'
-            ) from error
-        raise MissingExtra(f"{environment} needs a package that is not installed: {_one_line(error)}") from error
-
-
-def _advice(name: str) -> str:
-    known = {each.lower(): each for each in gym.registry}
-    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.7)
-    if close:
-        return f"Did you mean {', '.join(known[each] for each in close)}?"
-    return (
-        "Gymnasium's own are listed at https://gymnasium.farama.org; for one from another package install that package "
-        "and name its module too, as in package:Name-v0."
-    )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def check_numbered(env: Env, name: str) -> None:
@@ -242,6 +275,14 @@ def make_features(env: Env, kind: str, tiles: int, tilings: int, order: int) -> 
     if not isinstance(space, gym.spaces.Discrete):
         raise InputError(f"--features onehot needs numbered states, but the observations are {space}. Use tiles.")
     return OneHot(int(space.start + space.n), action_count(env))
+
+
+def size_of(features: Any) -> str:
+    """How much is to be learned, in words."""
+    if isinstance(features, FiniteClass):
+        return f"{features.size:,} candidate functions"
+    kind = type(features.features if isinstance(features, LinearBall) else features).__name__
+    return f"{features.dim:,} features ({kind})"
 
 
 def try_default_features(env: Env) -> tuple[FeatureMap | None, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,17 @@ def show_table(title: str, rows: dict[str, str]) -> None:
     Console().print(table)
 
 
+def show_columns(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table with heads; its first column is never broken."""
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, padding=0)
+    for head, *cells in zip(heads, *rows, strict=True):
+        words = [word for cell in (head, *cells) for word in cell.split()]
+        table.add_column(head, no_wrap=head == heads[0], min_width=max(map(len, words)))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
 def mean_interval(returns: NDArray[np.float64], seed: int) -> str:
     """A bootstrap interval that holds the true mean with a confidence of 95%."""
     from scipy.stats import bootstrap
@@ -57,3 +69,15 @@ def waiting(text: str) -> Iterator[None]:
     """A spinner, where there is a terminal to show it."""
     with Console(stderr=True).status(text):
         yield
+
+
+@contextmanager
+def bar(text: str, total: int) -> Iterator[Callable[[Any], None]]:
+    """A progress bar over runs, where there is a terminal to show it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda _: progress.advance(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ def verify(
     claims: Annotated[
         str | None,
         typer.Option(
-            help="Only these: lemmas by number, theorems as T1, T2, T3. Example: 1,2,20,T2",
+            help="Only these: lemmas by number, theorems as T1 to T4. Example: 1,2,20,T2",
             metavar="LIST",
             show_default="all",
         ),
@@ -47,8 +48,9 @@ def verify(
 
     Watches learning runs and counts, for every lemma and theorem, the checks
     made, those that could have failed, and violations: Lemmas 1 to 6 and
-    Theorem 1 are about FPI-PAC, the others about FPI-Regret. The exit code is 1
-    if there are more violations than the failure probability δ allows.
+    Theorem 1 are about FPI-PAC; Lemmas 24 to 26, Theorem 4 and rows "for F" are
+    about classes of functions; the others are about FPI-Regret. The exit code is
+    1 if there are more violations than the failure probability δ allows.
 
     Example: fpi verify --quick
     """
@@ -65,10 +67,11 @@ def verify(
 
 def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | None) -> None:
     from fpi.cli import showing
-    from fpi.verify import level_suite, report, suite
+    from fpi.verify import eluder_suite, level_suite, report, suite
 
     names = list(report.CLAIMS) if claims is None else _chosen(claims)
-    instances = (*suite.QUICK, *level_suite.QUICK) if quick else (*suite.FULL, *level_suite.FULL)
+    suites = suite, level_suite, eluder_suite
+    instances = [instance for each in suites for instance in (each.QUICK if quick else each.FULL)]
     with showing.bar("verifying", len(report.tasks(instances, seeds, names))) as tick:
         verdicts = report.verify(instances, seeds, workers, tick, names)
     showing.show_columns("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
@@ -78,10 +81,10 @@ def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | No
 
 
 def _chosen(claims: str) -> list[str]:
-    """Claims by their numbers; 20 is both of its parts, T is T1."""
+    """Claims by their numbers; 20 is both of its parts, for features and for a class F, T is T1."""
     from fpi.verify.report import CLAIMS
 
-    shorts = {name: name.replace("Lemma ", "").replace("Theorem ", "T").rstrip("ab") for name in CLAIMS}
+    shorts = {name: re.sub("Lemma |[ab]?( for F)?$", "", name.replace("Theorem ", "T")) for name in CLAIMS}
     asked = {"T1" if word in ("t", "T") else word.upper() for word in claims.replace(" ", "").split(",")}
     if not asked <= set(shorts.values()):
         raise InputError(

@@ -1,0 +1,162 @@
+"""Where slices are played: processes of this computer, or a Ray cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from fpi.errors import InputError, MissingExtra
+from fpi.experiment.plan import Job
+from fpi.experiment.runs import State, advance
+
+RAY_RETRIES = 3  # by Ray itself, of a slice whose worker or node died
+
+
+class Lost:
+    """What a slice gives whose worker died."""
+
+
+class Backend(Protocol):
+    seconds: float
+    """How long a slice is: the time between two checkpoints of a run."""
+
+    @property
+    def slots(self) -> int:
+        """Runs that can be played at the same time."""
+
+    def submit(self, job: Job, state: State | None, seconds: float) -> None: ...
+
+    def next(self) -> tuple[Job, State | Lost]:
+        """Wait for a slice. An exception of the run itself is raised here."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Local:
+    """Processes, each with a run of its own: one that dies takes nothing else along."""
+
+    seconds = 2.0
+
+    def __init__(self, workers: int | None = None, start: str = "spawn") -> None:
+        self.slots = workers or os.cpu_count() or 1
+        self._start = start
+        self._idle: list[ProcessPoolExecutor] = []
+        self._home: dict[Job, ProcessPoolExecutor] = {}  # the process that knows a run goes on with it
+        self._playing: dict[Future[State], Job] = {}
+
+    def submit(self, job: Job, state: State | None, seconds: float) -> None:
+        if job not in self._home:
+            self._home[job] = self._idle.pop() if self._idle else self._new_process()
+        self._playing[self._home[job].submit(advance, job, state, seconds)] = job
+
+    def _new_process(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, multiprocessing.get_context(self._start), initializer=_begin_worker)
+
+    def next(self) -> tuple[Job, State | Lost]:
+        done, _ = wait(self._playing, return_when=FIRST_COMPLETED)
+        future = done.pop()
+        job = self._playing.pop(future)
+        try:
+            state = future.result()
+        except BrokenProcessPool:
+            self._home.pop(job).shutdown(wait=False)
+            return job, Lost()
+        if state.episodes == job.setting.episodes:
+            self._idle.append(self._home.pop(job))
+        return job, state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self._idle, *self._home.values()):
+            process.shutdown(wait=kind is None, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is for the parent to handle; when it is gone, nobody waits for this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+class Ray:
+    """Tasks of a Ray cluster: the one at `address`, or a small one on this computer.
+
+    Ray plays a slice again when its worker or its node dies. Nodes need fpi installed, and no common folder.
+    """
+
+    seconds = 10.0  # each slice may have to be restored in another process
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtra('Ray is not installed. It is an extra: pip install "fpi[ray]".') from error
+        self._ray: Any = ray
+        self._address, self._workers = address, workers
+        self._advance: Any = self._ray.remote(num_cpus=1, max_retries=RAY_RETRIES)(advance)
+        self._playing: dict[Any, Job] = {}
+
+    @property
+    def slots(self) -> int:
+        """Nodes may join and leave."""
+        cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return min(cores, self._workers or cores)
+
+    def submit(self, job: Job, state: State | None, seconds: float) -> None:
+        self._playing[self._advance.remote(job, state, seconds)] = job
+
+    def next(self) -> tuple[Job, State | Lost]:
+        (done, *_), _ = self._ray.wait(list(self._playing))
+        job = self._playing.pop(done)
+        try:
+            state: State = self._ray.get(done)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.as_instanceof_cause() from None
+        except self._ray.exceptions.RayError:
+            return job, Lost()
+        return job, state
+
+    def __enter__(self) -> Self:
+        where: dict[str, Any] = {"address": self._address}
+        if self._address is None:
+            cores = self._workers or os.cpu_count()
+            where = {"address": "local", "num_cpus": cores, "include_dashboard": False}
+        try:
+            if self._address is not None and re.fullmatch(r"[^/]+:\d+", self._address):
+                host, _, port = self._address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=5).close()  # Ray itself would wait for minutes
+            self._ray.init(**where, log_to_driver=False, logging_level="ERROR")
+        except (OSError, OverflowError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"no Ray cluster answers at {self._address}: {error}. `ray start --head` starts one; leave --address "
+                "out to have a small one on this computer."
+            ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ray.shutdown()

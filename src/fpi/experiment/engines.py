@@ -1,0 +1,42 @@
+"""The two ways to play: Gymnasium's environments, or whole episodes inside one compiled loop. Their rows are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fpi import compiled
+from fpi.algorithms import Agent
+from fpi.compiled import StaleLog, Twin
+from fpi.errors import InputError
+from fpi.experiment.plan import Setting
+from fpi.learning import History
+
+ENGINES = ("gymnasium", "compiled")
+
+Learn = Callable[[Agent, int, int | None, StaleLog | None], History]
+"""Agent, episodes, the seed at the beginning of a run, and what keeps an eye on stale data."""
+
+
+def make_engine(name: str, setting: Setting) -> Learn:
+    """How agents of a complete setting learn; an InputError if the engine cannot serve it."""
+    if name == "gymnasium":
+        env = setting.make_env()
+        return lambda agent, episodes, seed, log: agent.learn(env, episodes, seed, callback=log)
+    if name != "compiled":
+        raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
+    twin = find_twin(setting)
+    return lambda agent, episodes, seed, log: compiled.learn(agent, twin, episodes, seed, log=log)
+
+
+def find_twin(setting: Setting) -> Twin:
+    if setting.env_args:
+        raise InputError(f"{setting.env} with env_args has no compiled twin. Use the engine gymnasium.")
+    return compiled.find(setting.env, setting.action_grid)
+
+
+def make_log(agent: Agent) -> StaleLog | None:
+    """None for agents whose stale data nobody can count."""
+    try:
+        return StaleLog(agent)
+    except InputError:
+        return None

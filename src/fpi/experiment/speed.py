@@ -1,0 +1,77 @@
+"""How fast a study went, beside what its environments alone can do on this computer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from fpi.errors import InputError
+from fpi.experiment.engines import find_twin
+from fpi.experiment.folder import read_json
+from fpi.experiment.plan import Setting, Study
+
+SECONDS = 1.0
+PORTION = 1_000  # steps between two looks at the clock
+
+
+def measure(study: Study, out: Path) -> dict[str, float]:
+    """Steps per second and core: of the runs, of a bare Gymnasium loop, of the bare compiled twin if there is one."""
+    speeds: dict[str, float] = {}
+    for setting in {each.env: each for each in study.settings.values()}.values():
+        alike = [job for job in study.jobs("") if job.setting.env == setting.env]
+        manifests = [read_json(out / "runs" / job.id / "manifest.json") for job in alike]
+        steps, seconds = (sum(each[name] for each in manifests) for name in ("steps", "seconds"))
+        speeds[f"{setting.env}, {manifests[0]['engine']} engine, learning"] = steps / seconds
+        speeds[f"{setting.env}, bare Gymnasium loop"] = bare_gymnasium(setting)
+        twin = bare_compiled(setting)
+        if twin is not None:
+            speeds[f"{setting.env}, bare compiled environment"] = twin
+    return speeds
+
+
+def bare_gymnasium(setting: Setting) -> float:
+    """Steps per second with random actions and no agent."""
+    env = setting.make_env()
+    count, first = setting.features["actions"], getattr(env.action_space, "start", 0)
+    actions = first + np.random.default_rng(0).integers(count, size=PORTION)
+    env.reset(seed=0)
+    began, steps = time.perf_counter(), 0
+    while (seconds := time.perf_counter() - began) < SECONDS:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+        steps += PORTION
+    env.close()
+    return steps / seconds
+
+
+def bare_compiled(setting: Setting) -> float | None:
+    """The same inside one compiled loop; None without a twin."""
+    try:
+        twin = find_twin(setting)
+    except InputError:
+        return None
+    roll, rng = numba.njit(_roll), np.random.default_rng(0)
+    arguments = twin.reset, twin.step, rng, *twin.begin(), twin.moves, twin.time_limit or 2**62
+    roll(*arguments, 1)  # compiles
+    began, steps = time.perf_counter(), 0
+    while (seconds := time.perf_counter() - began) < SECONDS:
+        roll(*arguments, 100 * PORTION)
+        steps += 100 * PORTION
+    return steps / seconds
+
+
+def _roll(reset: Any, step: Any, rng: Any, state: Any, observation: Any, moves: Any, limit: int, steps: int) -> None:
+    reset(rng, state, observation)
+    length = 0
+    for _ in range(steps):
+        terminated = step(state, moves[int(rng.random() * len(moves))], observation)[1]
+        length += 1
+        if terminated or length == limit:
+            reset(rng, state, observation)
+            length = 0

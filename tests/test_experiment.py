@@ -1,0 +1,478 @@
+"""The runner: the same rows whatever happens, files that survive a kill, statistics that say no more than they know."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy import stats
+
+import fpi
+from fpi import persistence
+from fpi.algorithms import PAC
+from fpi.errors import InputError, SaveError
+from fpi.experiment import Claim, Setting, Study, conduct, statistics
+from fpi.experiment.backends import Local
+from fpi.experiment.conducting import RunFailed
+from fpi.experiment.plan import Job, probe_episodes
+from fpi.experiment.runs import advance
+
+TILES = {"type": "TileCoding", "tiles": 2, "tilings": 4}
+CARTPOLE = Setting(
+    env="CartPole-v1", episodes=120, features=TILES, arguments={"horizon": 40, "epsilon": 1.0, "ridge": 1e-3}
+)
+
+
+def study(*seeds, **settings):
+    """A small study: exact freezing and none, or the settings given."""
+    settings = settings or {
+        freeze: replace(CARTPOLE, arguments={**CARTPOLE.arguments, "freeze": freeze}) for freeze in ("exact", "never")
+    }
+    named = {f"CartPole-v1--{label}": setting for label, setting in settings.items()}
+    return Study(name="small", title="A small study", settings=named, seeds=seeds or (0, 1))
+
+
+def rows(out):
+    """The bytes of all rows, by run."""
+    return {path.parent.name: path.read_bytes() for path in sorted(out.glob("runs/*/rows.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed")
+    conduct(study(), out, backend=Local(1, start="fork"))
+    return out
+
+
+# --- the same rows ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_those_of_a_plain_learn(undisturbed):
+    settings = study().complete().settings
+    for seed in (0, 1):
+        agent = settings["CartPole-v1--never"].make_agent()
+        history = agent.learn(gym.make("CartPole-v1"), 120, seed=seed)
+        found, _ = persistence.read(undisturbed / f"runs/CartPole-v1--never--seed-00{seed}/rows.safetensors")
+        for name, column in zip(
+            ("return", "length", "explored", "frozen"),
+            (history.returns, history.lengths, history.explored, history.frozen),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(found[name], column)
+        assert found["probe.episode"].tolist() == probe_episodes(120)
+        assert found["probe.data"].sum(axis=1)[-1] == agent.data_stored
+        assert found["probe.data"].shape == (11, 40)
+
+
+@pytest.mark.parametrize(
+    ("workers", "start", "seconds"), [(3, "fork", 5.0), (2, "spawn", 0.05)], ids=["three forked", "two spawned"]
+)
+def test_rows_do_not_depend_on_workers_or_slices(undisturbed, tmp_path, workers, start, seconds):
+    conduct(study(), tmp_path, backend=Local(workers, start=start), seconds=seconds)
+    assert rows(tmp_path) == rows(undisturbed)
+
+
+def test_slices_in_other_processes_give_the_same_rows(undisturbed):
+    """Every slice restores the run from its state, as another machine would."""
+    from fpi.experiment import runs
+
+    job = study().complete().jobs("gymnasium")[1]
+    assert job.name == "CartPole-v1--never"
+    state, slices = None, 0
+    while state is None or state.episodes < job.setting.episodes:
+        runs._held = None
+        state = advance(job, state, 1e-9)
+        slices += 1
+        if slices > 20:
+            break
+    runs._held = None
+    state = advance(job, state, 60)
+    found, _ = persistence.read(undisturbed / "runs" / job.id / "rows.safetensors")
+    assert all(np.array_equal(state.rows[name], column) for name, column in found.items())
+    assert 0 < found["probe.stale"][-1] < 1  # otherwise a log that was lost would not be missed
+
+
+def test_both_engines_give_the_same_rows(undisturbed, tmp_path):
+    conduct(study(0), tmp_path, engine="compiled", backend=Local(1, start="fork"))
+    expected = rows(undisturbed)
+    assert rows(tmp_path) == {name: expected[name] for name in rows(tmp_path)} and len(rows(tmp_path)) == 2
+
+
+KILLING = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+import numpy as np
+from test_experiment import conduct, study, Local
+
+chance, kills, finished = np.random.default_rng(0), 0, 0
+while kills < 10 or not finished:  # a quick computer may need several folders for ten kills
+    out = Path(sys.argv[1], str(finished))
+    options = {"backend": Local(2, start="fork"), "seconds": 0.02}
+    command = multiprocessing.get_context("fork").Process(target=conduct, args=(study(), out), kwargs=options)
+    command.start()
+    command.join(chance.uniform(0.02, 0.4) if kills < 10 else None)
+    if command.exitcode is None:
+        os.kill(command.pid, signal.SIGKILL)
+        command.join()
+        kills += 1
+    else:
+        assert command.exitcode == 0
+        finished += 1
+"""
+
+
+def test_ten_kills_change_nothing(undisturbed, tmp_path):
+    """The process is forked ready to run, so that kills fall into the work and not into imports."""
+    command = [sys.executable, "-c", KILLING, tmp_path]
+    told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    finished = [out for out in tmp_path.iterdir() if len(rows(out)) == 4]
+    assert finished
+    for out in finished:
+        assert rows(out) == rows(undisturbed)
+        assert not list(out.glob("runs/*/checkpoint.fpi"))
+
+
+def test_a_kill_takes_the_workers_along(tmp_path):
+    script = (
+        "import multiprocessing, sys\nfrom contextlib import nullcontext\nfrom test_experiment import *\n"
+        "def tell(*_):\n    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
+        "long = study(0, exact=replace(CARTPOLE, episodes=10**7))\n"
+        "place, watch = Local(1, start='fork'), lambda *_: nullcontext(tell)\n"
+        "conduct(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
+    )
+    command = [sys.executable, "-c", script, tmp_path / "out"]
+    process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+    pids = next(line for line in process.stdout if line.strip()).split()
+    process.kill()
+    process.communicate(timeout=100)  # ends when nobody holds the other end of its output any more
+    assert pids
+
+
+# --- workers that die, runs that fail ---------------------------------------------------------------------------------
+
+
+class Deadly(gym.Wrapper):
+    """Kills the process that plays it, as often as `lives` says, at the 300th step."""
+
+    def __init__(self, file, lives):
+        super().__init__(gym.make("CartPole-v1").unwrapped)
+        self.file, self.lives, self.steps = Path(file), lives, 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 300 and os.getpid() != int(self.file.with_name("parent").read_text()):
+            killed = self.file.stat().st_size if self.file.exists() else 0
+            if killed < self.lives:
+                self.file.open("a").write("x")
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.env.step(action)
+
+
+gym.register("test/Deadly-v0", Deadly, max_episode_steps=500)
+
+
+def deadly(folder, lives):
+    (folder / "parent").write_text(str(os.getpid()))
+    env_args = {"file": str(folder / "kills"), "lives": lives}
+    setting = replace(CARTPOLE, env="test/Deadly-v0", env_args=env_args)
+    return replace(
+        study(
+            0, exact=replace(setting, features={**TILES, "low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]})
+        )
+    )
+
+
+def test_a_killed_worker_costs_a_retry(undisturbed, tmp_path):
+    conduct(deadly(tmp_path, lives=2), tmp_path / "out", backend=Local(1, start="fork"))
+    assert (tmp_path / "kills").stat().st_size == 2
+    (found,) = rows(tmp_path / "out").values()
+    expected = persistence.read(undisturbed / "runs/CartPole-v1--exact--seed-000/rows.safetensors")[0]
+    found = persistence.read(next(tmp_path.glob("out/runs/*/rows.safetensors")))[0]
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_run_that_always_kills_its_worker_is_given_up(tmp_path):
+    with pytest.raises(RunFailed, match="seed-000 was lost 4 times in a row"):
+        conduct(deadly(tmp_path, lives=100), tmp_path / "out", backend=Local(1, start="fork"))
+
+
+class Noisy(gym.Wrapper):
+    """CartPole whose transitions are random."""
+
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1").unwrapped)
+
+    def step(self, action):
+        self.unwrapped.force_mag = self.unwrapped.np_random.uniform(5, 15)
+        return self.env.step(action)
+
+
+gym.register("test/Noisy-v0", Noisy, max_episode_steps=500)
+RANGES = {"low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]}
+
+
+def test_warnings_of_a_run_stand_in_its_manifest(tmp_path):
+    noisy = replace(CARTPOLE, env="test/Noisy-v0", episodes=20, features={**TILES, **RANGES})
+    conduct(study(0, only=noisy), tmp_path, backend=Local(1, start="fork"))
+    (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("runs/*/manifest.json"))
+    assert "went another way" in manifest["warnings"][0]
+
+
+def test_an_error_of_the_environment_arrives_as_it_is(tmp_path):
+    rude = replace(CARTPOLE, arguments={**CARTPOLE.arguments, "reward_range": (0, 0.5)})
+    with pytest.raises(fpi.errors.EnvironmentMismatch, match=r"reward_range=\(0.0, 0.5\)"):
+        conduct(study(0, only=rude), tmp_path, backend=Local(1, start="fork"))
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_tells_where_it_comes_from(undisturbed):
+    manifest = json.loads((undisturbed / "runs/CartPole-v1--exact--seed-001/manifest.json").read_text())
+    assert (manifest["id"], manifest["seed"], manifest["engine"]) == ("CartPole-v1--exact--seed-001", 1, "gymnasium")
+    assert manifest["setting"]["features"]["low"] == [-4.8, -10, -0.418, -10]
+    assert manifest["versions"]["fpi"] == fpi.__version__ and manifest["versions"]["gymnasium"] == gym.__version__
+    found, _ = persistence.read(undisturbed / "runs/CartPole-v1--exact--seed-001/rows.safetensors")
+    assert manifest["steps"] == found["length"].sum() and manifest["seconds"] > 0
+    assert manifest["started"] <= manifest["finished"]
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(fpi.__file__).parent, capture_output=True, text=True)
+    assert manifest["revision"] is None or manifest["revision"].removesuffix("-dirty") == head.stdout.strip()
+
+
+def test_the_model_of_the_first_seed_is_kept(undisturbed):
+    models = sorted(path.parent.name for path in undisturbed.glob("runs/*/model.fpi"))
+    assert models == ["CartPole-v1--exact--seed-000", "CartPole-v1--never--seed-000"]
+    agent = fpi.load(undisturbed / "runs" / models[0] / "model.fpi")
+    assert isinstance(agent, PAC) and agent.episodes == 120
+
+
+def test_more_seeds_keep_the_runs_that_are_there(undisturbed, tmp_path):
+    conduct(study(0), tmp_path, backend=Local(1, start="fork"))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*")}
+    begun = []
+
+    def watch(jobs, kept):
+        from contextlib import nullcontext
+
+        begun.append(([job.id for job in jobs], kept))
+        return nullcontext(lambda *_: None)
+
+    conduct(study(), tmp_path, backend=Local(1, start="fork"), watch=watch)
+    assert begun == [(["CartPole-v1--exact--seed-001", "CartPole-v1--never--seed-001"], 2)]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert rows(tmp_path) == rows(undisturbed)
+    conduct(study(), tmp_path, watch=watch)  # nothing is left to do
+    assert len(begun) == 1
+
+
+def test_stopping_keeps_what_was_played(undisturbed, tmp_path):
+    asked = iter([False] * 4 + [True] * 100)
+    conduct(study(), tmp_path, backend=Local(1, start="fork"), seconds=0.02, stop=lambda: next(asked))
+    assert list(tmp_path.glob("runs/*/checkpoint.fpi")) and len(rows(tmp_path)) < 4
+    conduct(study(), tmp_path, backend=Local(1, start="fork"))
+    assert rows(tmp_path) == rows(undisturbed)
+
+
+def test_another_setting_does_not_mix_with_what_is_there(tmp_path):
+    conduct(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, backend=Local(1, start="fork"))
+    before = rows(tmp_path)
+    with pytest.raises(InputError, match="another setting: episodes: 5 there, 6 here. Choose another --out"):
+        conduct(study(0, exact=replace(CARTPOLE, episodes=6)), tmp_path)
+    with pytest.raises(InputError, match="another engine: 'gymnasium' there, 'compiled' here"):
+        conduct(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, engine="compiled")
+    assert rows(tmp_path) == before
+
+
+def test_one_command_at_a_time(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom fpi.experiment.folder import locked\n"
+         "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()", tmp_path],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(InputError, match="another command is at work"):
+        conduct(study(0), tmp_path)
+    holder.kill()
+    holder.wait()
+    conduct(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
+    assert len(rows(tmp_path)) == 1
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SaveError, match="Choose another --out"):
+        conduct(study(0), tmp_path / "file" / "out")
+
+
+def test_damaged_files_are_named(tmp_path):
+    small = study(0, only=replace(CARTPOLE, episodes=2))
+    conduct(small, tmp_path, backend=Local(1, start="fork"))
+    path = next(tmp_path.glob("runs/*/rows.safetensors"))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(fpi.errors.ModelFileError, match=r"rows.safetensors is damaged"):
+        statistics.measure(small, tmp_path)
+    path.with_name("manifest.json").write_text("{")
+    with pytest.raises(InputError, match="manifest.json cannot be read"):
+        conduct(small, tmp_path)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_filled_in_from_the_environment():
+    lake = Setting(env="FrozenLake-v1", env_args={"is_slippery": False}, episodes=3, features={"type": "OneHot"},
+                   arguments={"epsilon": 1.0, "ridge": 1.0}).complete()  # fmt: skip
+    assert lake.features == {"type": "OneHot", "states": 16, "actions": 4} and lake.arguments["horizon"] == 100
+    grid = Setting(env="Pendulum-v1", action_grid=3, episodes=3, features={"type": "Fourier", "order": 1},
+                   arguments={"epsilon": 1.0, "ridge": 1.0, "reward_range": [-20, 0]}).complete()  # fmt: skip
+    assert grid.action_grid == [[-2.0], [0.0], [2.0]] and grid.features["high"] == [1.0, 1.0, 8.0]
+    assert Setting.from_data(json.loads(json.dumps(grid.to_data()))).complete() == grid
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"env": "CartPole-v9"}, "setting CartPole-v1--bad: .*CartPole-v9"),
+        ({"arguments": {"epsilon": 1.0, "ridge": 1e-3, "frieze": "exact"}}, "do not fit PAC: .*frieze"),
+        ({"arguments": {"epsilon": 1.0}}, "do not fit PAC: .*ridge"),
+        ({"arguments": {"epsilon": -1.0, "ridge": 1.0}}, "epsilon is -1.0"),
+        ({"arguments": {"epsilon": 1.0, "ridge": 1.0, "horizon": 900}}, "longer than the environment's time limit"),
+        ({"features": {"type": "Tiles"}}, "feature map type 'Tiles' is unknown"),
+        ({"features": {"type": "TileCoding", "tiles": 2}}, "does not fit this version: .*tilings"),
+        ({"features": {**TILES, "low": [0], "high": [1]}}, "observation"),
+        ({"env": "Pendulum-v1"}, "continuous|plays numbered actions|Box"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_settings_that_do_not_fit_are_refused_before_anything_runs(tmp_path, changes, what):
+    with pytest.raises(fpi.errors.FpiError, match=what):
+        conduct(study(0, bad=replace(CARTPOLE, **changes)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_engine_that_cannot_serve_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no engine 'warp'"):
+        conduct(study(0), tmp_path, engine="warp")
+    longer = replace(CARTPOLE, env_args={"max_episode_steps": 600})
+    with pytest.raises(InputError, match="no compiled twin"):
+        conduct(study(0, longer=longer), tmp_path, engine="compiled")
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+def measured(returns, stale=None):
+    return statistics.Measured(np.asarray(returns, float), stale)
+
+
+def test_iqm_is_the_mean_of_the_middle_half():
+    assert statistics.iqm(np.array([100.0, 1, 2, 3, 4, 5, 6, -100])) == np.mean([2, 3, 4, 5])
+
+
+def test_a_bootstrap_band_is_that_of_scipy_and_the_same_every_time():
+    values = np.random.default_rng(3).normal(10, 2, size=40)
+    band = statistics.bootstrap(values)
+    assert band == statistics.bootstrap(values)
+    scipy = stats.bootstrap((values,), np.mean, method="percentile", random_state=np.random.default_rng(1))
+    assert band.centre == values.mean()
+    assert band.low == pytest.approx(scipy.confidence_interval.low, abs=0.03)
+    assert band.high == pytest.approx(scipy.confidence_interval.high, abs=0.03)
+
+
+def test_paired_intervals_keep_their_word_with_five_seeds():
+    """The true difference of 1 lies in 95 of 100 intervals; a bootstrap of five would manage about 83."""
+    chance = np.random.default_rng(0)
+    pairs = [(chance.normal(1, 3, 5), chance.normal(0, 3, 5)) for _ in range(2_000)]
+    inside = np.mean([gap.low <= 1 <= gap.high for gap in (statistics.paired(*pair) for pair in pairs)])
+    assert 0.935 <= inside <= 0.965
+    few = [statistics.bootstrap(a - b) for a, b in pairs[:300]]
+    assert np.mean([band.low <= 1 <= band.high for band in few]) < 0.9
+
+
+def test_paired_differences_count_the_seeds_that_agree():
+    gap = statistics.paired(np.array([5.0, 6, 1]), np.array([1.0, 2, 3]))
+    assert (gap.mean, gap.agree, gap.seeds) == (2.0, 2, 3)
+    assert str(gap) == f"+2.0, 95% CI {gap.low:+.1f} to {gap.high:+.1f}, 2 of 3 seeds agree"
+    alone = statistics.paired(np.array([5.0]), np.array([1.0]))
+    assert math.isinf(alone.high) and "no CI from one seed" in str(alone)
+
+
+def test_windows_and_headline():
+    one = measured([np.repeat(np.arange(11), 10), np.repeat(np.arange(11), 10) + 1])
+    np.testing.assert_array_equal(one.windows, [np.arange(11), np.arange(11) + 1])
+    np.testing.assert_array_equal(one.headline, [(10 * 10 + 9) / 11, (10 * 10 + 9) / 11 + 1])
+    assert measured([[3.0]]).windows.tolist() == [[3.0]]  # a run of one episode
+
+
+NOISE = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "verdict"),
+    [
+        ("above", NOISE + 9, NOISE, "holds"),
+        ("above", NOISE, NOISE + 9, "contradicted"),
+        ("above", NOISE, NOISE[::-1], "not shown: CI includes 0"),
+        ("above", NOISE[:1] + 9, NOISE[:1], "not shown: one seed"),
+        ("equal", NOISE, NOISE, "holds"),
+        ("equal", NOISE, NOISE[::-1], "contradicted"),
+    ],
+)
+def test_verdicts_on_two_settings(kind, first, second, verdict):
+    claim = Claim("it is so", kind, {"first": "a", "second": "b"})
+    found = statistics.judge(claim, {"a": measured(first), "b": measured(second)})
+    assert (found.text, found.verdict) == ("it is so", verdict)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "verdict"),
+    [
+        ("level", 3, 9, "holds"),
+        ("level", 4.5, 9, "contradicted"),  # the interval of 0, 1, 2, 3, 4 ends at 3.96
+        ("level", 3.9, 9, "holds"),
+        ("stale", 0.1, 0.4, "holds"),
+        ("stale", 0.0, 0.0, "contradicted"),
+    ],
+)
+def test_verdicts_on_one_setting(kind, low, high, verdict):
+    claim = Claim("it is so", kind, {"setting": "a", "low": low, "high": high})
+    stale = np.linspace(0.2, 0.3, 5)[:, np.newaxis] * [0, 1]
+    assert statistics.judge(claim, {"a": measured(NOISE, stale)}).verdict == verdict
+    if kind == "stale":
+        assert statistics.judge(claim, {"a": measured(NOISE)}).verdict == "not shown: not measured"
+    else:
+        assert statistics.judge(claim, {"a": measured(NOISE[:1])}).verdict == "not shown: one seed"
+
+
+def test_the_diamond_is_realizable_and_not_complete():
+    verdicts = {
+        kind: statistics.judge(Claim("", kind, {"testbed": name}), {}).verdict
+        for kind, name in (("realizable", "Diamond"), ("incomplete", "Diamond"))
+    }
+    assert verdicts == {"realizable": "holds", "incomplete": "holds"}
+    bandit = Claim("", "incomplete", {"testbed": "LinBandit", "d": 3, "K": 4})
+    assert statistics.judge(bandit, {}).verdict == "contradicted"  # one stage: nothing to back up
+
+
+def test_a_summary_is_plain_data(undisturbed):
+    whole = study().complete()
+    claims = (Claim("exact above", "above", {"first": "CartPole-v1--exact", "second": "CartPole-v1--never"}),)
+    whole = replace(whole, claims=claims)
+    summary = statistics.summarise(whole, statistics.measure(whole, undisturbed))
+    assert json.loads(json.dumps(summary)) == summary
+    exact = summary["settings"]["CartPole-v1--exact"]
+    assert len(exact["mean"]) == len(exact["low"]) == len(exact["iqm"]) == 11
+    assert all(low <= mean <= high for low, mean, high in zip(exact["low"], exact["mean"], exact["high"], strict=True))
+    assert exact["stale"] == [0.0] * 11 and len(exact["last"]["per_seed"]) == 2
+
+
+def test_ids_are_readable():
+    assert Job("CartPole-v1--exact", CARTPOLE, 3, "compiled").id == "CartPole-v1--exact--seed-003"

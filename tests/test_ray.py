@@ -1,0 +1,58 @@
+"""A real Ray cluster of two nodes on this computer, one of which is killed in the middle."""
+
+import os
+import signal
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_experiment import CARTPOLE, rows, study
+
+from fpi.errors import InputError
+from fpi.experiment import conduct
+from fpi.experiment.backends import Local, Ray
+
+LONGER = replace(CARTPOLE, episodes=1_200, arguments={**CARTPOLE.arguments, "horizon": 200})
+STUDY = study(0, 1, exact=LONGER)
+SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # Ray would write a token into the home folder
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON}  # notices dead nodes soon
+    nodes = Cluster(initialize_head=True, head_node_args=head)
+    yield nodes
+    nodes.shutdown()
+
+
+def processes(node):
+    """What runs on a node, by process number."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    children = Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split()
+    return {raylet: "raylet"} | {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in children}
+
+
+def test_a_killed_node_costs_a_retry_and_nothing_else(cluster, tmp_path):
+    second = cluster.add_node(num_cpus=1)
+    backend, slots, killed = Ray(cluster.address), [], []
+
+    def tell(job, state):
+        slots.append(backend.slots)
+        if len(slots) > 4 and not killed and any("ray::advance" in each for each in processes(second).values()):
+            for pid in processes(second):  # in the middle of a slice, and all at once
+                os.kill(pid, signal.SIGKILL)
+            killed.append(job)
+
+    conduct(STUDY, tmp_path / "ray", backend=backend, seconds=0.5, watch=lambda *_: nullcontext(tell))
+    assert killed and slots[0] == 2 and slots[-1] == 1
+    conduct(STUDY, tmp_path / "here", backend=Local(1, start="fork"))
+    assert rows(tmp_path / "ray") == rows(tmp_path / "here") and len(rows(tmp_path / "ray")) == 2
+
+
+def test_a_cluster_that_does_not_answer_is_named(tmp_path):
+    with pytest.raises(InputError, match="no Ray cluster answers at 127.0.0.1:1"):
+        conduct(study(0), tmp_path, backend=Ray("127.0.0.1:1"))

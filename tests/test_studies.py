@@ -1,0 +1,235 @@
+"""The paper's studies, studies of your own, and the command `fpi reproduce`."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from fpi import studies
+from fpi.cli import app, reporting
+from fpi.cli.watching import Board
+from fpi.errors import InputError
+from fpi.experiment import speed, statistics
+from fpi.experiment.plan import Setting
+from fpi.experiment.runs import State
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples/study.toml"
+
+
+def fpi(*words):
+    """The command, without GIFs (test_page draws them) and without a second of waiting for every speed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "_draw_policies", lambda *_: [])
+        patch.setattr(speed, "SECONDS", 0.02)
+        patch.setenv("COLUMNS", "200")
+        return CliRunner().invoke(app, ["reproduce", *map(str, words)])
+
+
+# --- the paper's studies ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", studies.SIZES)
+@pytest.mark.parametrize("name", studies.NAMED)
+def test_claims_are_about_settings_that_exist(name, size):
+    study = studies.NAMED[name](size)
+    assert (study.name, study.size) == (name, size) and study.claims
+    for claim in study.claims:
+        assert claim.kind in statistics.JUDGES
+        about = {value for key, value in claim.arguments.items() if key in ("first", "second", "setting")}
+        assert about <= set(study.settings)
+    assert json.loads(json.dumps(study.to_data()))["seeds"] == list(study.seeds)
+
+
+@pytest.mark.parametrize("name", ["figure2", "figure2-paper", "freezing"])
+def test_settings_fit_their_environments(name):
+    study = studies.NAMED[name]("default").complete()
+    assert {setting.features["actions"] for setting in study.settings.values()} <= {2, 4}
+
+
+def test_figure_2_is_the_setting_that_shows_the_effect():
+    study = studies.figure2("full").complete()
+    assert len(study.seeds) == 20 and len(study.settings) == 6
+    cart = study.settings["CartPole-v1--exact"]
+    assert cart.make_agent().features.dim == 5_000 and cart.episodes == 55_000
+    assert cart.arguments == {"epsilon": 1.0, "ridge": 1e-3, "explore": "random", "freeze": "exact", "horizon": 500}
+    pole = study.settings["InvertedPendulum-v4--last-20"]
+    assert pole.arguments["freeze"] == 20 and pole.arguments["horizon"] == 60
+    assert pole.action_grid == [[-3.0], [-1.0], [1.0], [3.0]]
+    paper = studies.figure2_paper("default").settings["InvertedPendulum-v4--never"]
+    assert paper.features["tilings"] == 2 and replace(paper, features=pole.features) == replace(
+        studies.figure2("default").settings["InvertedPendulum-v4--never"], features=pole.features
+    )
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_figure_1(tmp_path):
+    told = fpi("figure1", "--quick", "--out", tmp_path)
+    assert told.exit_code == 0, told.output
+    assert told.stdout.count("holds") == 2 and "not Bellman complete" in " ".join(told.stdout.split())
+    assert json.loads((tmp_path / "summary.json").read_text())["claims"][0]["verdict"] == "holds"
+
+
+@pytest.fixture(scope="module")
+def figure_2(tmp_path_factory):
+    out = tmp_path_factory.mktemp("figure2")
+    words = ["--quick", "--engine", "compiled", "--episodes", "30", "--seeds", "2", "--workers", "2", "--out", out]
+    return out, fpi("figure2", *words)
+
+
+def test_figure_2_small(figure_2):
+    out, told = figure_2
+    assert told.exit_code == 0, told.output
+    text = " ".join(told.stdout.split())
+    assert "6 settings × 2 seeds" in text and "Claim by claim" in text and "Steps per second and core" in text
+    assert "not shown: CI includes 0" in text or "holds" in text or "contradicted" in text
+    assert "better" not in text
+    assert "CartPole-v1, bare Gymnasium loop" in text and "InvertedPendulum-v4, bare compiled environment" in text
+    assert all(
+        (out / name).exists() for name in ("study.json", "summary.json", "figure.png", "figure.pdf", "page.html")
+    )
+    study = json.loads((out / "study.json").read_text())
+    assert study["command"].startswith("fpi reproduce figure2 --quick") and "--engine compiled" in study["command"]
+    assert len(list(out.glob("runs/*/rows.safetensors"))) == 12
+    assert not told.stderr  # no live table without a terminal
+
+
+def test_the_same_command_again_has_nothing_to_do(figure_2):
+    out, first = figure_2
+    before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*")}
+    again = fpi("figure2", "--quick", "--engine", "compiled", "--episodes", 30, "--seeds", 2, "--out", out)
+    assert again.exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*")} == before
+    claims = [text[text.index("Claim by claim") :] for text in (first.stdout, again.stdout)]
+    assert claims[0] == claims[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("figure3", "there is no study figure3; choose figure1"),
+        ("figure2 --quick --full", "choose one of them"),
+        ("figure2 --seeds 0", "--seeds 0 is too small"),
+        ("figure2 --engine warp", "--engine warp is unknown"),
+        ("figure2 --backend moon", "--backend moon is unknown"),
+        ("figure2 --address localhost:1", "add --backend ray"),
+        ("freezing --engine compiled --out /dev/null/x", "Choose another --out"),
+        (f"{EXAMPLE} --quick", "leave --quick and --full out"),
+        ("nothing.toml", "nothing.toml is no study"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(words, what):
+    told = fpi(*words.split())
+    assert told.exit_code == 2 and what in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_help_teaches():
+    text = " ".join(fpi("--help").output.split())
+    assert all(name in text for name in studies.NAMED) and "fpi reproduce figure2 --quick" in text
+
+
+def test_the_live_table_shows_every_run_that_fits():
+    study = studies.figure2("full").resized(20, 100)
+    jobs = study.jobs("gymnasium")
+    console = Console(file=io.StringIO(), width=100, height=16, force_terminal=True)
+    board = Board(jobs, 4, console)
+    board.tell(jobs[0], None)
+    board.tell(jobs[1], None)
+    board.tell(jobs[0], State({"return": np.full(40, 7.0)}, {"seconds": 2.0}))
+    board.tell(jobs[2], State({"return": np.full(100, 9.0)}, {"seconds": 5.0}))
+    console.print(board)
+    text = re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())
+    line = next(line for line in text.splitlines() if jobs[0].id in line)
+    assert " 40 " in line and " 7.0 " in line and " 20 " in line and "0:03" in line
+    assert "done" in next(line for line in text.splitlines() if jobs[2].id in line)
+    assert "5 of 124 runs done; time left" in text and "and 110 more" in text
+    assert text.count("\n") <= 16
+
+
+# --- studies of your own ----------------------------------------------------------------------------------------------
+
+
+def test_the_example_is_short_and_runs(tmp_path):
+    lines = [line for line in EXAMPLE.read_text().splitlines() if line]
+    assert len(lines) <= 12
+    told = fpi(EXAMPLE, "--episodes", 3, "--seeds", 2, "--workers", 1, "--out", tmp_path)
+    assert told.exit_code == 0, told.output
+    assert len(list(tmp_path.glob("runs/Acrobot-v1--*--seed-00?/rows.safetensors"))) == 4
+    assert "exact freezing earns more than none" in " ".join(told.stdout.split())
+
+
+def test_the_page_shows_the_example_and_a_study_in_python(tmp_path):
+    page = (ROOT / "docs/reproduce.md").read_text()
+    assert EXAMPLE.read_text() in page
+    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "conduct(" in block)
+    assert len(script.splitlines()) <= 20
+    small = script.replace("episodes=2_000", "episodes=3")
+    told = subprocess.run([sys.executable, "-c", small], cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert list(tmp_path.glob("runs/*/runs/*/rows.safetensors"))
+
+
+OWN = {
+    "env": "CartPole-v1",
+    "episodes": 10,
+    "features": {"type": "TileCoding", "tiles": 2, "tilings": 2},
+    "arguments": {"epsilon": 1.0, "ridge": 1e-3},
+}
+
+
+def test_own_settings_share_what_they_have_in_common():
+    settings = {"a": {"arguments": {"freeze": 5}, "features": {"tilings": 3}}, "b": {"env": "Acrobot-v1"}}
+    study = studies.from_data("mine", {**OWN, "settings": settings, "seeds": [4, 7]})
+    assert list(study.settings) == ["CartPole-v1--a", "Acrobot-v1--b"] and study.seeds == (4, 7)
+    first = study.settings["CartPole-v1--a"]
+    assert first.arguments == {"epsilon": 1.0, "ridge": 1e-3, "freeze": 5}
+    assert first.features == {"type": "TileCoding", "tiles": 2, "tilings": 3}
+    alone = studies.from_data("mine", OWN)
+    assert alone.settings == {"CartPole-v1--only": Setting(**OWN)} and len(alone.seeds) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"episods": 3}, "episods means nothing here; there are action_grid, algorithm"),
+        ({"episodes": 0}, "episodes is 0"),
+        ({"episodes": "many"}, "episodes is 'many'"),
+        ({"env": 3}, "env is 3; pass a name"),
+        ({"features": "tiles"}, "features is 'tiles'; pass a table"),
+        ({"algorithm": "SARSA"}, "choose one of PAC, Regret"),
+        ({"seeds": 0}, "give at least one"),
+        ({"seeds": [1, 1]}, "each only once"),
+        ({"seeds": [-1]}, "a seed is -1"),
+        ({"seeds": "all"}, "give their number, or a list"),
+        ({"settings": ["a"]}, "write a table for each"),
+        ({"settings": {"a--b": {}}}, "single dashes"),
+        ({"settings": {"../a": {}}}, "names folders"),
+        ({"settings": {"a": {"frieze": 1}}}, "setting a: frieze means nothing"),
+        ({"claims": {"it helps": {"above": ["only", "none"]}}}, "give two of the settings only"),
+        ({"claims": {"it helps": {"beside": ["only", "only"]}}}, "is not of the form"),
+    ],
+    ids=lambda value: " ".join(map(str, value.items())) if isinstance(value, dict) else "",
+)
+def test_bad_fields_are_named(changes, what):
+    with pytest.raises(InputError, match=re.escape(what)):
+        studies.from_data("mine", {**OWN, **changes})
+
+
+def test_missing_fields_and_bad_toml_are_named(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('env = "CartPole-v1"\n')
+    with pytest.raises(InputError, match=r"mine.toml: setting only: episodes, features is missing"):
+        studies.read(path)
+    path.write_text("env = \n")
+    with pytest.raises(InputError, match=r"mine.toml is no study: .*line 1"):
+        studies.read(path)
