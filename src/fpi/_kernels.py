@@ -94,13 +94,16 @@ class Core(NamedTuple):
 
     ridge: float
     dim: int
+    blocks: int
     every: int
     cells: IntMatrix
     ints: IntMatrix
     floats: FloatMatrix
     indices: IndexMatrix
+    values: FloatMatrix
     members: IndexVector
     pool: FloatVector
+    slots: IntMatrix
 
 
 COUNT, LOCAL, START, ROOM = range(4)  # data, columns touched, segment of `members`
@@ -116,7 +119,18 @@ ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of
 @jit_inline
 def core_of(bank):
     return Core(
-        bank.ridge, bank.dim, bank.every, bank.cells, bank.ints, bank.floats, bank.indices, bank.members, bank.pool
+        bank.ridge,
+        bank.dim,
+        bank.blocks,
+        bank.every,
+        bank.cells,
+        bank.ints,
+        bank.floats,
+        bank.indices,
+        bank.values,
+        bank.members,
+        bank.pool,
+        bank.slots,
     )
 
 
@@ -211,7 +225,7 @@ def project(bank, datum, where, values):
     return g
 
 
-@jit
+@jit_inline
 def scatter(where, values, y):
     """A sparse vector as a dense one over the first y.size local columns."""
     y[:] = 0.0
@@ -220,7 +234,7 @@ def scatter(where, values, y):
             y[where[j]] += values[j]
 
 
-@jit
+@jit_inline
 def whiten(bank, datum, where, values, x):
     """x = R^{-T} phi at the anchor under `datum`; returns the share of |phi|^2 outside the anchor."""
     t = x.size
@@ -431,7 +445,7 @@ def is_covered(bank, cell, position, where, values, width2, base, threshold):
     return exact_cover(bank, cell, position, where, values, threshold)
 
 
-@jit
+@jit_inline
 def state_at(bank, cell, position, where, values):
     """Squared width, estimate and anchor width of a query at one prefix of a cell."""
     width2 = start_width(bank, values)
@@ -447,10 +461,9 @@ def state_at(bank, cell, position, where, values):
 @jit
 def covered_at_anchor(bank, cell, position, where, values, threshold):
     """Whether the query is covered at a prefix that has an anchor, `position` being a multiple of `every`."""
-    core = core_of(bank)
     datum = bank.members[bank.cells[cell, START] + position]
     x = np.empty(bank.ints[datum, ANCHOR_DIM])
-    width2 = whiten(core, datum, where, values, x)
+    width2 = whiten(bank, datum, where, values, x)
     width2 += dot(x, x)
     limit = threshold * threshold
     error = rounding(bank, cell, position + 1, width2) + 4.0 * EPS * limit
@@ -466,12 +479,11 @@ def cover_position(bank, cell, where, values, threshold):
     The newest prefix is asked first; then anchors are bisected, which is sound since coverage never ends;
     then one block is scanned.
     """
-    core = core_of(bank)
     count = bank.cells[cell, COUNT]
     low = 0  # everything up to here is not covered, or is prefix 0
     high = (count - 1) // bank.every + 1 if count > 0 else 0  # in units of `every`, clipped to count
     if high > 1:
-        width2, _, base = state_at(core, cell, count, where, values)
+        width2, _, base = state_at(bank, cell, count, where, values)
         if not is_covered(bank, cell, count, where, values, width2, base, threshold):
             return -1
         while high - low > 1:
@@ -488,7 +500,7 @@ def cover_position(bank, cell, where, values, threshold):
         return 0
     start = bank.cells[cell, START]
     for p in range(first, min(high * bank.every, count)):
-        width2, value, base = advance(core, bank.members[start + p], p, where, values, width2, value, base)
+        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
         if is_covered(bank, cell, p + 1, where, values, width2, base, threshold):
             return p + 1
     return -1
@@ -812,23 +824,23 @@ def consult(bank, regression, indices, values, threshold, allowed, covered, widt
     for a in range(covered.size):
         covered[a] = 0.0
         if allowed[a]:
-            cell, row = cell_and_row(bank.blocks, regression, a)
-            locate(bank, cell, indices[row], where)
-            count = bank.cells[cell, COUNT]
+            cell, row = cell_and_row(core.blocks, regression, a)
+            locate(core, cell, indices[row], where)
+            count = core.cells[cell, COUNT]
             width2[a], value[a], base = state_at(core, cell, count, where, values[row])
-            if not is_covered(bank, cell, count, where, values[row], width2[a], base, threshold):
+            if not is_covered(core, cell, count, where, values[row], width2[a], base, threshold):
                 covered[a] = -1.0
                 k = -1
     if k < 0:
         return -1
     for a in range(covered.size):
         if allowed[a]:
-            cell, row = cell_and_row(bank.blocks, regression, a)
-            locate(bank, cell, indices[row], where)
-            position = position_at(core, cell, k)
+            cell, row = cell_and_row(core.blocks, regression, a)
+            locate(core, cell, indices[row], where)
+            position = k if core.blocks == 1 else position_at(core, cell, k)
             before, _, base = state_at(core, cell, position, where, values[row])
-            if not is_covered(bank, cell, position, where, values[row], before, base, threshold):
-                k = order_of(core, cell, cover_position(bank, cell, where, values[row], threshold))
+            if not is_covered(core, cell, position, where, values[row], before, base, threshold):
+                k = order_of(core, cell, cover_position(core, cell, where, values[row], threshold))
     return k
 
 
@@ -839,9 +851,11 @@ def estimate(bank, regression, indices, values, k, allowed, width2, value):
     where = np.empty(indices.shape[1], np.int32)
     for a in range(value.size):
         if allowed[a]:
-            cell, row = cell_and_row(bank.blocks, regression, a)
-            locate(bank, cell, indices[row], where)
-            width2[a], value[a], _ = state_at(core, cell, position_at(core, cell, k), where, values[row])
+            cell, row = cell_and_row(core.blocks, regression, a)
+            locate(core, cell, indices[row], where)
+            width2[a], value[a], _ = state_at(
+                core, cell, k if core.blocks == 1 else position_at(core, cell, k), where, values[row]
+            )
 
 
 @jit
@@ -891,15 +905,35 @@ def look(bank, regression, indices, values, threshold, allowed, estimates, width
 
     Estimates and widths are those at that prefix, or on all data; NaN for actions that are not allowed.
     """
-    covered = np.empty(allowed.size)
-    estimates[:] = np.nan
-    widths[:] = np.nan
-    k = consult(bank, regression, indices, values, threshold, allowed, covered, widths, estimates)
-    if k >= 0:
-        estimate(bank, regression, indices, values, k, allowed, widths, estimates)
+    core = core_of(bank)
+    where = np.empty(indices.shape[1], np.int32)
+    at = np.full(allowed.size, -1)  # the prefix that the numbers of an action come from
+    k = 0
     for a in range(allowed.size):
+        estimates[a] = widths[a] = np.nan
+        uncovered[a] = False
+        if k < 0 or not allowed[a]:
+            continue
+        cell, row = cell_and_row(core.blocks, regression, a)
+        locate(core, cell, indices[row], where)
+        position = k if core.blocks == 1 else position_at(core, cell, k)
+        widths[a], estimates[a], base = state_at(core, cell, position, where, values[row])
+        if not is_covered(core, cell, position, where, values[row], widths[a], base, threshold):
+            position = cover_position(core, cell, where, values[row], threshold)
+            k = order_of(core, cell, position) if position >= 0 else -1
+        else:
+            at[a] = k
+    for a in range(allowed.size):
+        if allowed[a] and (k < 0 or at[a] != k):
+            cell, row = cell_and_row(core.blocks, regression, a)
+            locate(core, cell, indices[row], where)
+            position = core.cells[cell, COUNT]
+            if k >= 0:
+                position = k if core.blocks == 1 else position_at(core, cell, k)
+            widths[a], estimates[a], base = state_at(core, cell, position, where, values[row])
+            if k < 0:
+                uncovered[a] = not is_covered(core, cell, position, where, values[row], widths[a], base, threshold)
         widths[a] = np.sqrt(widths[a])
-        uncovered[a] = covered[a] < 0
     return k
 
 
@@ -911,28 +945,29 @@ def look_again(bank, regression, indices, values, threshold, allowed, progress, 
     while others are not keeps the numbers of its first cover.
     """
     k = 0
+    core = core_of(bank)
     for a in range(allowed.size):
         mine = progress[a]
         if not allowed[a]:
             mine[COVERED] = 0
             continue
-        cell, row = cell_and_row(bank.blocks, regression, a)
+        cell, row = cell_and_row(core.blocks, regression, a)
         if mine[SEEN] < 0:
             mine[SEEN] = 0
             mine[VALUE] = 0.0
-            mine[WIDTH2] = mine[BASE] = width2 = start_width(bank, values[row])
+            mine[WIDTH2] = mine[BASE] = width2 = start_width(core, values[row])
             nowhere = indices[row, :0]
-            mine[COVERED] = 0 if is_covered(bank, cell, 0, nowhere, values[row], width2, width2, threshold) else -1
+            mine[COVERED] = 0 if is_covered(core, cell, 0, nowhere, values[row], width2, width2, threshold) else -1
         if mine[COVERED] < 0:
-            resume(bank, cell, indices[row], values[row], mine, bank.cells[cell, COUNT], threshold)
+            resume(core, cell, indices[row], values[row], mine, core.cells[cell, COUNT], threshold)
         if mine[COVERED] < 0:
             k = -1
         elif k >= 0:
             k = max(k, int(mine[COVERED]))
     for a in range(allowed.size):
         if k >= 0 and allowed[a]:
-            cell, row = cell_and_row(bank.blocks, regression, a)
-            resume(bank, cell, indices[row], values[row], progress[a], position_at(bank, cell, k), -1.0)
+            cell, row = cell_and_row(core.blocks, regression, a)
+            resume(core, cell, indices[row], values[row], progress[a], position_at(core, cell, k), -1.0)
         estimates[a] = progress[a, VALUE] if allowed[a] else np.nan
         widths[a] = np.sqrt(progress[a, WIDTH2]) if allowed[a] else np.nan
         uncovered[a] = progress[a, COVERED] < 0
@@ -1004,7 +1039,7 @@ def rehash(visited, nnz):
 
 
 @jit
-def enter(bank, visited, slot, regression, indices, values, threshold):
+def enter(core, visited, slot, regression, indices, values, threshold):
     """A row for a state seen for the first time; -1 if there is no room."""
     state = visited.used[0]
     if state == visited.rows.shape[0]:
@@ -1019,37 +1054,40 @@ def enter(bank, visited, slot, regression, indices, values, threshold):
     nnz = indices.size
     row[KEY : KEY + nnz] = indices
     row[KEY + nnz : KEY + 2 * nnz] = values
-    width2 = start_width(bank, values)
-    for a in range(bank.blocks):
+    width2 = start_width(core, values)
+    for a in range(core.blocks):
         mine = row[KEY + 2 * nnz + FIELDS * a :]
         mine[SEEN] = 0
         mine[COVERED] = -1
         mine[WIDTH2] = width2
         mine[VALUE] = 0.0
         mine[BASE] = width2
-        if is_covered(bank, regression * bank.blocks + a, 0, indices[:0], values, width2, width2, threshold):
+        if is_covered(core, regression * core.blocks + a, 0, indices[:0], values, width2, width2, threshold):
             mine[COVERED] = 0
     return state
 
 
 @jit
-def resume(bank, cell, indices, values, mine, until, threshold):
+def resume(core, cell, indices, values, mine, until, threshold):
     """Take one action of a visited state on to `until` data of its cell, or to its first cover (threshold >= 0)."""
     where = np.empty(indices.size, np.int32)
-    before = locate(bank, cell, indices, where)
-    core = core_of(bank)
+    before = locate(core, cell, indices, where)
     seen = int(mine[SEEN])
-    if indices.size > 0 and until <= bank.every:
+    if indices.size > 0 and until <= core.every:
         seen = max(seen, min(before, until))  # data on other columns change nothing
-    start = bank.cells[cell, START]
+    start = core.cells[cell, START]
     while seen < until:
-        datum = bank.members[start + seen]
-        mine[WIDTH2], mine[VALUE], mine[BASE] = advance(
+        datum = core.members[start + seen]
+        width2, mine[VALUE], mine[BASE] = advance(
             core, datum, seen, where, values, mine[WIDTH2], mine[VALUE], mine[BASE]
         )
         seen += 1
-        if threshold >= 0.0 and is_covered(bank, cell, seen, where, values, mine[WIDTH2], mine[BASE], threshold):
-            mine[COVERED] = bank.ints[datum, ORDER]
+        same = width2 == mine[WIDTH2]
+        mine[WIDTH2] = width2
+        if threshold < 0.0 or (same and (seen - 1) % core.every > 0):
+            continue
+        if is_covered(core, cell, seen, where, values, width2, mine[BASE], threshold):
+            mine[COVERED] = core.ints[datum, ORDER]
             break
     mine[SEEN] = seen
 
@@ -1067,23 +1105,33 @@ def standing(table, rows, size, regression, indices, values, window, rule, seed,
     return -1
 
 
-@jit
+@jit_inline
 def recall(bank, visited, regression, indices, values, threshold, window, rule, seed, episode, stage):
     """`decide` for sparse features in separate blocks, going on from what is known of the state.
 
     Returns -1 if `visited` has no room for a new state.
     """
-    table, rows, size = visited.table, visited.rows, bank.sizes[regression]
+    size = bank.sizes[regression]
+    return recollect(
+        core_of(bank), visited, size, regression, indices, values, threshold, window, rule, seed, episode, stage
+    )
+
+
+@jit
+def recollect(core, visited, size, regression, indices, values, threshold, window, rule, seed, episode, stage):
+    """`recall` for a regression of this size."""
+    table, rows = visited.table, visited.rows
     code = standing(table, rows, size, regression, indices, values, window, rule, seed, episode, stage)
     if code >= 0:
         return code
     slot = find(table, rows, regression, indices, values)
     state = table[slot] - 1
     if state < 0:
-        state = enter(bank, visited, slot, regression, indices, values, threshold)
+        state = enter(core, visited, slot, regression, indices, values, threshold)
         if state < 0:
             return -1
-    return reconsider(bank, rows[state], regression, indices, values, threshold, window, rule, seed, episode, stage)
+    row = rows[state]
+    return reconsider(core, row, size, regression, indices, values, threshold, window, rule, seed, episode, stage)
 
 
 @jit_inline
@@ -1093,34 +1141,34 @@ def explore_row(row, nnz, rule, seed, episode, stage):
     return explore(rule, covered, row[first + WIDTH2 :: FIELDS], row[first + VALUE :: FIELDS], seed, episode, stage)
 
 
-@jit
-def reconsider(bank, row, regression, indices, values, threshold, window, rule, seed, episode, stage):
-    """The rest of `recall`: no decision stands, so look at the data that have come since."""
+@jit_inline
+def reconsider(core, row, size, regression, indices, values, threshold, window, rule, seed, episode, stage):
+    """The rest of `recollect`: no decision stands, so look at the data that have come since."""
     first = KEY + 2 * indices.size
     if row[FROZEN] < 0:
         k = 0
-        for a in range(bank.blocks):
+        for a in range(core.blocks):
             mine = row[first + FIELDS * a :]
             if mine[COVERED] < 0:
-                cell = regression * bank.blocks + a
-                count = bank.cells[cell, COUNT]
+                cell = regression * core.blocks + a
+                count = core.cells[cell, COUNT]
                 if mine[SEEN] < count:
-                    resume(bank, cell, indices, values, mine, count, threshold)
+                    resume(core, cell, indices, values, mine, count, threshold)
             if mine[COVERED] < 0:
                 k = -1
             elif k >= 0:
                 k = max(k, int(mine[COVERED]))
         if k < 0:
-            row[LOOKED] = bank.sizes[regression]
+            row[LOOKED] = size
             return 2 * explore_row(row, indices.size, rule, seed, episode, stage) + 1
         row[FROZEN] = k
         row[LOOKED] = -1
-    k = frozen_at(int(row[FROZEN]), bank.sizes[regression], window)
-    for a in range(bank.blocks):
-        cell = regression * bank.blocks + a
-        resume(bank, cell, indices, values, row[first + FIELDS * a :], position_at(bank, cell, k), -1.0)
+    k = frozen_at(int(row[FROZEN]), size, window)
+    for a in range(core.blocks):
+        cell = regression * core.blocks + a
+        resume(core, cell, indices, values, row[first + FIELDS * a :], position_at(core, cell, k), -1.0)
     row[DECIDED] = k
-    row[ACTION] = best(row[first + VALUE :: FIELDS], np.full(bank.blocks, -1.0))
+    row[ACTION] = best(row[first + VALUE :: FIELDS], np.full(core.blocks, -1.0))
     return 2 * int(row[ACTION])
 
 
@@ -1135,6 +1183,7 @@ def follow_tiles(bank, visited, x, narrow, grid, values, kept, clock, threshold,
     """
     indices = np.empty(values.size, np.int32)
     table, rows, sizes = visited.table, visited.rows, bank.sizes  # handing on all arrays would cost more than the rest
+    core = core_of(bank)
     while True:
         stage = clock[0]
         episode = clock[1]
@@ -1145,7 +1194,9 @@ def follow_tiles(bank, visited, x, narrow, grid, values, kept, clock, threshold,
             size = sizes[stage]
             code = standing(table, rows, size, stage, indices, values, window, rule, seed, episode, stage)
             if code < 0:
-                code = recall(bank, visited, stage, indices, values, threshold, window, rule, seed, episode, stage)
+                code = recollect(
+                    core, visited, size, stage, indices, values, threshold, window, rule, seed, episode, stage
+                )
             if code > 0 and code & 1:
                 kept[:] = indices
         clock[0] += 1

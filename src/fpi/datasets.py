@@ -191,8 +191,7 @@ class Datasets:
     def look(self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_], known: Any = None) -> Look:
         """What a level says of the allowed actions. `known.progress` lets a state that comes back go on."""
         bank, regression, threshold = self.bank.view, self._regression(stage, level), self.thresholds[level - 1]
-        values, widths = np.empty((2, len(allowed)))
-        uncovered = np.empty(len(allowed), np.bool_)
+        values, widths, uncovered = np.empty(len(allowed)), np.empty(len(allowed)), np.empty(len(allowed), np.bool_)
         if known is None:
             k = _kernels.look(bank, regression, *rows, threshold, allowed, values, widths, uncovered)
         else:

@@ -7,7 +7,6 @@ Everything needed to go on later with the same bits stands in its `Trail`.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import os
 import time
@@ -35,21 +34,17 @@ class Trail:
     environment: str | None = None  # what it learned on
     visits: NDArray[np.int64] | None = field(default=None, compare=False)
     """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
-    uncounted: tuple[list[int], Any] | None = field(default=None, compare=False)
-    """(codes of the last episode, the same for those before it), since many are counted at once much quicker."""
+    uncounted: tuple[bytes, Any] | None = field(default=None, compare=False)
+    """(where the last episode explored, the same for those before it): many are counted at once much quicker."""
 
     def counted(self, horizon: int) -> Trail:
         """The same with all decisions in `visits`."""
-        episodes, rest = [], self.uncounted
-        while rest is not None:
-            codes, rest = rest
-            episodes.append(codes)
         visits = np.zeros((2, horizon), np.int64) if self.visits is None else self.visits.copy()
-        if episodes:
-            flat = np.fromiter(itertools.chain.from_iterable(episodes), np.int64)
-            stages = np.fromiter(itertools.chain.from_iterable(range(len(codes)) for codes in episodes), np.int64)
-            visits[0] += np.bincount(stages, minlength=horizon)
-            visits[1] += np.bincount(stages[flat & 1 == 0], minlength=horizon)
+        rest = self.uncounted
+        while rest is not None:
+            exploring, rest = rest
+            visits[0, : len(exploring)] += 1
+            visits[1, : len(exploring)] += np.frombuffer(exploring, np.uint8) == 0
         return replace(self, visits=visits, uncounted=None)
 
 
@@ -154,7 +149,7 @@ def learn(
             observation, _ = env.reset(seed=seed)
             seed = None  # it seeds the first reset only
             play = _play(learner, env, trail, observation, moves, watched or callback is not None)
-            uncounted = play.codes, trail.uncounted
+            uncounted = play.exploring, trail.uncounted
             trail = Trail(trail.seed, number + 1, control.get_generator(inner), name, trail.visits, uncounted)
             if number % COUNTED_TOGETHER == 0:
                 trail = trail.counted(learner.horizon)
@@ -183,8 +178,17 @@ class _Play:
     ret: float
     observations: list[NDArray[Any]]
     end: tuple[bool, bool]
-    explored: int
-    frozen: int
+    exploring: bytes
+    """1 at uncovered states, 0 at covered ones."""
+
+    @property
+    def explored(self) -> int:
+        """h_t, the last stage at which it explored, or -1."""
+        return self.exploring.rfind(1)
+
+    @property
+    def frozen(self) -> int:
+        return self.exploring.count(0)
 
 
 def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Moves, keep: bool) -> _Play:
@@ -201,7 +205,7 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
             if keep:
                 observations.append(np.array(observation))
             code = decide(observation, stage)
-            observation, reward, terminated, truncated, _ = step(moves[code >> 1])
+            observation, reward, terminated, truncated, _ = step(moves[code])
             codes.append(code)
             rewards.append(reward)  # type: ignore[arg-type]
             if terminated or truncated:
@@ -217,17 +221,18 @@ def _play(learner: Learner, env: Env, trail: Trail, observation: Any, moves: Mov
             f"horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(codes)} or less."
         )
-    explored = len(codes) - 1
-    while explored >= 0 and not codes[explored] & 1:
-        explored -= 1  # down to h_t
-    frozen = len(codes) - sum([code & 1 for code in codes[: explored + 1]])
-    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), explored, frozen)
+    exploring = bytes(codes).translate(ODD) if len(moves) <= 256 else bytes([code & 1 for code in codes])
+    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
+
+
+ODD = bytes([code & 1 for code in range(256)])
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
     try:
         ret = math.fsum(rewards)
-        if ret == ret and allowed.low <= min(rewards) and max(rewards) <= allowed.high:  # the sum is NaN if one is
+        distinct = set(rewards)
+        if ret == ret and allowed.low <= min(distinct) and max(distinct) <= allowed.high:  # the sum is NaN if one is
             return ret
     except (TypeError, ValueError, OverflowError):
         pass  # not plain numbers: look at each
@@ -260,7 +265,7 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
 
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, moves: Moves) -> None:
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
-    actions = [moves[code >> 1] for code in play.codes]
+    actions = [moves[code] for code in play.codes]
     report = control.replay(env, before, actions, play.observations, end=play.end)
     if report is None and number == 0:
         warnings.warn(
@@ -307,7 +312,7 @@ def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
         rewards = []
         for stage in range(agent.horizon):
             action = agent.predict(observation, stage)
-            observation, reward, terminated, truncated, _ = env.step(moves[action])
+            observation, reward, terminated, truncated, _ = env.step(moves[2 * action])
             rewards.append(float(reward))
             if terminated or truncated:
                 break
@@ -338,9 +343,9 @@ class Policy:
 
 
 def _moves(env: Env, learner: Learner) -> Moves:
-    """The environment's own numbers for the actions 0, 1, ...; numpy's integers are what its space checks fastest."""
+    """The environment's own action for every code; numpy's integers are what its space checks fastest."""
     first = control.check_spaces(env, learner.actions)
-    return [np.int64(first + action) for action in range(learner.actions)]
+    return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
 
 
 def check_count(name: str, number: Any) -> None:
