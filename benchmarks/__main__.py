@@ -4,14 +4,17 @@ import argparse
 
 from rich.console import Console
 
-from benchmarks import accuracy, decisions, learning, startup
+from benchmarks import accuracy, bandit, decisions, eluder, engines, learning, startup
 from fpi.testbeds.__main__ import time_table
 
 BENCHMARKS = {
     "startup": startup.run,
     "learning": learning.run,
+    "engines": engines.run,
     "decisions": decisions.run,
     "accuracy": accuracy.run,
+    "bandit": bandit.run,
+    "eluder": eluder.run,
     "testbeds": lambda console: [console.print(line) for line in time_table()],
 }
 

@@ -133,6 +133,31 @@ except SystemExit:
 # From training to a picture
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--algorithm regret --scale 0.1 --tiles 2", "144 features (TileCoding)"),
+        ("--algorithm eluder --scale 0.1", "50 candidate functions"),
+        ("--algorithm eluder --class linear-ball --tiles 2 --tilings 1 --radius 3", "16 features (TileCoding)"),
+    ],
+)
+def test_algorithms_with_levels_are_trained_resumed_and_evaluated(folder, options, says):
+    """The testbed knows its own horizon. One run is two with a stop in between."""
+    words = ["train", "fpi/TableBandit-v0", *options.split(), "--explore", "widest"]
+    whole = fpi_(*words, "--episodes", 40, "--out", "whole.fpi")
+    assert says in whole and ("--resume" in whole) == ("regret" in options)
+    agent = fpi.load("whole.fpi")
+    assert agent.settings.explore == "widest" and agent.episodes == 40
+    if "regret" in options:
+        fpi_(*words, "--episodes", 30, "--out", "parts.fpi")
+        assert "after 30 episodes" in fpi_(*words, "--episodes", 10, "--out", "parts.fpi", "--resume")
+        assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+    else:
+        complaint = fpi_(*words, "--episodes", 1, "--out", "whole.fpi", "--resume", code=2)
+        assert "this agent was made for 40" in complaint
+    assert "fpi/TableBandit-v0" in fpi_("evaluate", "whole.fpi", "--episodes", 5)
+
+
 def test_train_evaluate_render_resume_in_separate_processes(folder):
     options = ("CartPole-v1", *SMALL, "--explore", "widest", "--episodes", "10", "--seed", "4")
     first = run("train", *options, "--out", "parts.fpi", "--log", "parts.jsonl")
@@ -600,6 +625,31 @@ ERRORS = {
     "explore": ("train CartPole-v1 --explore well", "explore is 'well'; choose one of first, widest, greedy, random"),
     "freeze": ("train CartPole-v1 --freeze often", 'freeze is \'often\'; pass "exact", "never", or how many'),
     "algorithm": ("train CartPole-v1 --algorithm dqn", "--algorithm dqn is unknown; choose pac"),
+    "option of another algorithm": (
+        "train CartPole-v1 --algorithm regret --epsilon 0.1",
+        "--epsilon means nothing to --algorithm regret",
+    ),
+    "option of algorithms with levels": ("train CartPole-v1 --scale 0.1", "--scale means nothing to --algorithm pac"),
+    "class": ("train CartPole-v1 --algorithm eluder --class all", "choose one of candidates, linear-ball"),
+    "class of others": ("train CartPole-v1 --class linear-ball", "--class means nothing to --algorithm pac"),
+    "no candidates": (
+        "train CartPole-v1 --algorithm eluder --class candidates",
+        "CartPole-v1 has no list of candidate functions",
+        "--class linear-ball",
+    ),
+    "features of candidates": (
+        "train fpi/TableBandit-v0 --algorithm eluder --features tiles",
+        "--features means nothing to --class candidates",
+    ),
+    "too many candidates": (
+        "train fpi/TableHubs-v0 --env-arg R=2000 --algorithm eluder",
+        "18,000 candidate functions are more than a model file can hold",
+    ),
+    "too many features": ("train CartPole-v1 --algorithm eluder", "features are more than the 256"),
+    "elimination": (
+        "train CartPole-v1 --algorithm regret --elimination no",
+        "elimination is 'no'; choose one of paper, stage, interval",
+    ),
     "features": (
         "train CartPole-v1 --features pixels",
         "--features pixels is unknown; choose one of tiles, fourier, onehot",

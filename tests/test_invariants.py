@@ -1,5 +1,6 @@
 """The invariants that make Frozen Policy Iteration work, watched while it learns."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -251,7 +252,23 @@ def leveled_with(features, actions, explore, elimination, scale, **settings):
     )
 
 
+def listed_levels(explore="greedy", elimination="paper", scale=0.01, **settings):
+    """Candidate functions instead of features: much alike, but for a tenth of their values."""
+    env = LayeredMDP(5, horizon=HORIZON, states=(60, 10, 10, 10), actions=3, early_end=0.05)
+    rng, shape = np.random.default_rng(0), (40, HORIZON, 60, 3)
+    alike = rng.uniform(1, 3, (1, *shape[1:])) + rng.uniform(-0.1, 0.1, shape)
+    tables = np.where(rng.random(shape) < 0.1, rng.uniform(0, HORIZON, shape), alike)
+    candidates = fpi.classes.FiniteClass(tables, top=HORIZON)
+    rules = {"explore": explore, "elimination": elimination, "scale": scale, "episodes": 400} | settings
+    return env, fpi.Eluder(candidates, actions=3, horizon=HORIZON, **rules)
+
+
 leveled = pytest.mark.parametrize("learner", [dense_levels, keyed_levels, tile_levels], ids=["dense", "keyed", "tiles"])
+leveled_or_listed = pytest.mark.parametrize(
+    "learner",
+    [dense_levels, keyed_levels, tile_levels, listed_levels],
+    ids=["dense", "keyed", "tiles", "listed"],
+)
 eliminations = pytest.mark.parametrize("elimination", ["paper", "stage", "interval"])
 
 
@@ -261,12 +278,15 @@ def covered_levels(agent, observation, stage):
 
 def estimate_on_all_data(agent, observation, stage, level):
     """Q~^(l) as it would be without freezing."""
+    if isinstance(agent, fpi.Eluder):
+        prefixes = agent.datasets.prefixes(stage, level)
+        return prefixes.estimates(agent.datasets.rows(observation, stage), len(prefixes))
     data = agent.dataset(stage, level)
     sigma = RIDGE * np.eye(agent.features.dim) + data.features.T @ data.features
     return agent.features(observation, stage) @ np.linalg.solve(sigma, data.features.T @ data.targets)
 
 
-@leveled
+@leveled_or_listed
 @pytest.mark.parametrize(
     ("elimination", "explore"), [("paper", "greedy"), ("stage", "random"), ("interval", "first"), ("paper", "widest")]
 )
@@ -296,7 +316,7 @@ def test_every_stored_pair_of_every_level_keeps_its_suffix(learner, elimination,
     assert moved > 0 or learner is tile_levels
 
 
-@leveled
+@leveled_or_listed
 @eliminations
 def test_a_covered_level_is_frozen_for_ever(learner, elimination):
     """k, Q, pi, A^(l) and A^(l+1) of every covered level at every state of a pool."""
@@ -338,6 +358,21 @@ def test_datasets_of_every_level_obey_the_bound(learner, elimination, constants)
     assert sizes_of(agent)[1].sum() > 0
 
 
+@eliminations
+@pytest.mark.parametrize("constants", ["tight", "paper"])
+def test_datasets_of_every_level_obey_the_bound_for_a_class(elimination, constants):
+    """And every datum was wide or independent when it came, which the bound rests on."""
+    env, agent = listed_levels("random", elimination, constants=constants)
+    agent.learn(env, 400, seed=2)
+    for stage in range(HORIZON):
+        for level in range(1, agent.levels + 1):
+            data, prefixes = agent.dataset(stage, level), agent.datasets.prefixes(stage, level)
+            assert len(data) == agent.datasets.size(stage, level) <= agent.dataset_bound(level)
+            for k, row in enumerate(data.features):
+                assert prefixes.widths(row[None], k) > 0.5**level or not prefixes.dependent(row[None], k)
+    assert sizes_of(agent)[1].sum() > 0
+
+
 class Climbed(gym.Wrapper):
     """Asks the agent at every step of an episode how the state stands at each level."""
 
@@ -357,8 +392,13 @@ class Climbed(gym.Wrapper):
         return observation, reward, terminated, *rest
 
 
-@leveled
-@pytest.mark.parametrize("settings", [{}, {"max_level": 2}, {"misspecification": 5.0}], ids=str)
+LADDERS = [
+    *itertools.product([dense_levels, keyed_levels, tile_levels], [{}, {"max_level": 2}, {"misspecification": 5.0}]),
+    (listed_levels, {}),
+]
+
+
+@pytest.mark.parametrize(("learner", "settings"), LADDERS, ids=lambda each: getattr(each, "__name__", str(each)))
 def test_levels_never_rise_and_an_episode_adds_at_most_one_datum_at_its_last_level(learner, settings):
     env, agent = learner(**settings)
     climbed = Climbed(env, agent)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fpi import PAC, plots, testbeds
 from fpi.cli import app
-from fpi.verify import curves, exact, level_suite, report, show, suite
+from fpi.verify import curves, eluder_suite, exact, level_suite, report, show, suite
 from fpi.verify.run import Run, run, run_all
 from fpi.verify.suite import Instance
 from fpi.verify.tally import ENOUGH, Tally, judge
@@ -401,9 +401,10 @@ def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
 
 @pytest.fixture(autouse=True)
 def section_4_only(monkeypatch):
-    """tests/test_verify_regret.py has the rest."""
-    monkeypatch.setattr(level_suite, "QUICK", ())
-    monkeypatch.setattr(level_suite, "FULL", ())
+    """tests/test_verify_regret.py and tests/test_verify_eluder.py have the rest."""
+    for other in (level_suite, eluder_suite):
+        monkeypatch.setattr(other, "QUICK", ())
+        monkeypatch.setattr(other, "FULL", ())
 
 
 def command(*arguments):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fpi import Regret
 from fpi.algorithms.levels import LeveledAgent
 from fpi.cli import app
-from fpi.verify import exact, level_suite, report, suite
+from fpi.verify import eluder_suite, exact, level_suite, report, suite
 from fpi.verify.level_suite import LevelInstance
 from fpi.verify.run import run
 
@@ -236,6 +236,13 @@ def test_both_sections_stand_in_one_table_with_scaled_rows_last():
     assert all(verdict.scaled == (number >= 19) for number, verdict in enumerate(verdicts))
     legend = report.legend(verdicts)
     assert legend.count("\n") == 21 and "Uniform-PAC" in legend
+
+
+@pytest.fixture(autouse=True)
+def no_function_classes(monkeypatch):
+    """tests/test_verify_eluder.py has them."""
+    monkeypatch.setattr(eluder_suite, "QUICK", ())
+    monkeypatch.setattr(eluder_suite, "FULL", ())
 
 
 def command(*arguments):

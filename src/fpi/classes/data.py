@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,19 @@ from fpi.errors import InputError
 NO_INDICES = np.zeros(0, np.int32)
 
 
+class Datum(NamedTuple):
+    row: FloatArray
+    action: int
+    target: float
+    episode: int
+
+
 class ClassDatasets:
-    """One ordered dataset per stage and level; `beta(level, k)` is the radius of confidence sets."""
+    """One ordered dataset per stage and level; `beta(level, k)` is the radius of confidence sets.
+
+    The data are what counts, and come with one line of code. What the class makes of them may take long: an interrupt
+    loses it, and it is made again.
+    """
 
     def __init__(
         self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int], float]
@@ -26,29 +37,36 @@ class ClassDatasets:
         self.stages = stages
         self.levels = levels
         self._beta = beta
+        self._data: dict[tuple[int, int], list[Datum]] = {}
         self._prefixes: dict[tuple[int, int], Prefixes] = {}  # made when first asked: pairs of functions take room
-        self._log: list[tuple[int, int, int, int, float, FloatArray]] = []  # stage, level, action, episode, target, row
         self._kept: Kept | None = None
 
     def __len__(self) -> int:
-        return len(self._log)
+        return sum(map(len, self._data.values()))
 
     def prefixes(self, stage: int, level: int) -> Prefixes:
-        """The data of one stage and level, and what the class says of them."""
-        found = self._prefixes.get((stage, level))
-        if found is None:
-            found = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k))
-            self._prefixes[stage, level] = found
-        return found
+        """What the class says of the data of one stage and level."""
+        self._prefixes[stage, level] = prefixes = self._take(stage, level)
+        return prefixes
+
+    def _take(self, stage: int, level: int) -> Prefixes:
+        """The same, to be put back when it is whole."""
+        prefixes = self._prefixes.pop((stage, level), None)
+        if prefixes is None:
+            prefixes = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k))
+        data = self._data.get((stage, level), [])
+        for i in range(len(prefixes), len(data)):
+            prefixes.append(data[i].row, data[i].target)
+        return prefixes
 
     def size(self, stage: int, level: int) -> int:
-        return len(self._prefixes[stage, level]) if (stage, level) in self._prefixes else 0
+        return len(self._data.get((stage, level), ()))
 
     def sizes(self) -> NDArray[np.int64]:
         """Data per level (rows) and stage."""
         sizes = np.zeros((self.levels, self.stages), np.int64)
-        for (stage, level), prefixes in self._prefixes.items():
-            sizes[level - 1, stage] = len(prefixes)
+        for (stage, level), data in self._data.items():
+            sizes[level - 1, stage] = len(data)
         return sizes
 
     @cached_property
@@ -80,19 +98,22 @@ class ClassDatasets:
 
     def look(self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, known: Any = None) -> Look:
         """What a level says of the allowed actions. `known.progress` is the first prefix not yet looked at."""
-        prefixes = self.prefixes(stage, level)
+        prefixes = self._take(stage, level)
         after = 0 if known is None or known.progress is None else known.progress
         k = first_cover(prefixes, rows, allowed, after)
+        at = len(prefixes) if k is None else k
+        values, widths, uncovered = *np.full((2, len(rows)), np.nan), np.zeros(len(rows), np.bool_)
+        values[allowed] = prefixes.estimates(rows[allowed], at)
+        widths[allowed] = prefixes.widths(rows[allowed], at)
+        if k is None:
+            uncovered[allowed] = widths[allowed] > prefixes.epsilon * (1 + TOLERANCE)
+            narrow = allowed & ~uncovered
+            if narrow.any():  # for the others there is no need to ask, which may take long
+                uncovered[narrow] = ~prefixes.dependent(rows[narrow], at)
+        self._prefixes[stage, level] = prefixes
         if known is not None and k is None:
             known.progress = len(prefixes) + 1
-        at = len(prefixes) if k is None else k
-        values, widths, uncovered = np.full((2, len(rows)), np.nan), None, np.zeros(len(rows), np.bool_)
-        values[0, allowed] = prefixes.estimates(rows[allowed], at)
-        values[1, allowed] = widths = prefixes.widths(rows[allowed], at)
-        if k is None:
-            wide = widths > prefixes.epsilon * (1 + TOLERANCE)
-            uncovered[allowed] = wide | ~prefixes.dependent(rows[allowed], at)
-        return Look(k, values[0], values[1], uncovered)
+        return Look(k, values, widths, uncovered)
 
     # --- storing ------------------------------------------------------------------------------------------------------
 
@@ -109,29 +130,30 @@ class ClassDatasets:
 
     def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
         """Add one datum to a stage and level."""
-        self.prefixes(stage, kept.level).append(kept.values, target)
-        self._log.append((stage, kept.level, action, episode, target, kept.values))
+        self._data.setdefault((stage, kept.level), []).append(Datum(kept.values, action, target, episode))
 
     @property
     def last_episode(self) -> int:
         """The episode of the newest datum, or -1."""
-        return self._log[-1][3] if self._log else -1
+        return max((data[-1].episode for data in self._data.values() if data), default=-1)
 
     def dataset(self, stage: int, level: int) -> Dataset:
-        data = [each for each in self._log if each[:2] == (stage, level)]
-        rows = np.array([each[5] for each in data]) if data else np.zeros((0, 0))
+        data = self._data.get((stage, level), [])
+        columns = next((len(each[0].row) for each in self._data.values() if each), 0)
         return Dataset(
-            rows,
-            np.array([each[2] for each in data], np.int64),
-            np.array([each[4] for each in data], np.float64),
-            np.array([each[3] for each in data], np.int64),
+            np.array([each.row for each in data], np.float64).reshape(len(data), columns),
+            np.array([each.action for each in data], np.int64),
+            np.array([each.target for each in data], np.float64),
+            np.array([each.episode for each in data], np.int64),
         )
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
         """All data in order of arrival."""
-        if not self._log:
+        log = [(datum, *cell) for cell, data in self._data.items() for datum in data]
+        if not log:
             return {}
-        stage, level, action, episode, target, rows = zip(*self._log, strict=True)
+        data, stage, level = zip(*sorted(log, key=lambda each: each[0].episode), strict=True)
+        rows, action, target, episode = zip(*data, strict=True)
         counts = {"stage": stage, "level": level, "action": action, "episode": episode}
         tensors = {name: np.array(column, np.int64) for name, column in counts.items()}
         return tensors | {"target": np.array(target, np.float64), "values": np.array(rows, np.float64)}
@@ -146,3 +168,5 @@ class ClassDatasets:
             stage, level, action, episode = (int(tensors[x][i]) for x in ("stage", "level", "action", "episode"))
             kept = Kept(NO_INDICES, tensors["values"][i].copy(), None, level)
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
+        for stage, level in self._data:
+            self.prefixes(stage, level)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fpi.verify import level_suite, suite
+from fpi.verify import eluder_suite, level_suite, suite
+from fpi.verify.eluder_suite import ClassInstance
 from fpi.verify.level_suite import LevelInstance
 from fpi.verify.run import Run, run_all
 from fpi.verify.suite import DELTA, Instance
 from fpi.verify.tally import Verdict, judge
 
-Suite = Sequence[Instance | LevelInstance]
-CLAIMS = suite.CLAIMS | level_suite.CLAIMS
+Suite = Sequence[Instance | LevelInstance | ClassInstance]
+CLAIMS = suite.CLAIMS | level_suite.CLAIMS | eluder_suite.CLAIMS
 YES_OR_NO = ("Lemma 2", "Lemma 9", "Lemma 10", "Lemma 20b")  # nothing to be near to
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
 
 def tasks(
     instances: Suite, seeds: int | None = None, claims: Sequence[str] = tuple(CLAIMS)
-) -> list[tuple[Instance | LevelInstance, int, Sequence[str]]]:
+) -> list[tuple[Instance | LevelInstance | ClassInstance, int, Sequence[str]]]:
     """Every instance that has one of the claims with its seeds 0, 1, ...; `seeds` overrides how many."""
     chosen = [instance for instance in instances if not set(claims).isdisjoint(instance.claims)]
     return [(instance, seed, claims) for instance in chosen for seed in range(seeds or instance.seeds)]
@@ -56,7 +57,7 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
         f"{verdict.counting:,}" + (" vacuous" if verdict.vacuous else ""),
         violations,
         "scaled" if verdict.scaled else allowed,
-        "exact" if verdict.claim.split(",")[0] in YES_OR_NO else margin,
+        "exact" if verdict.claim.split(",")[0].removesuffix(" for F") in YES_OR_NO else margin,
     )
 
 
@@ -68,7 +69,7 @@ def legend(verdicts: Sequence[Verdict]) -> str:
             *lines,
             "A check could have failed if its bound is below what is trivially true.",
             "The margin is the smallest factor between a bound and the actual number.",
-            "Scaled rows use a smaller α than the theory: they show how much room there is and are no claims.",
+            "Scaled rows use a smaller α or β than the theory: they show how much room there is and are no claims.",
         )
     )
 

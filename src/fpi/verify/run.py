@@ -9,11 +9,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from fpi.algorithms.eluder import Eluder
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
 from fpi.learning import Episode
 from fpi.testbeds import Testbed
 from fpi.verify.accuracy import LEMMAS, Accuracy
+from fpi.verify.eluder import make_class_monitors
+from fpi.verify.eluder_suite import ClassInstance
 from fpi.verify.level_losses import ACCURACY, LOSSES, LevelAccuracy, Losses
 from fpi.verify.level_suite import LevelInstance
 from fpi.verify.levels import LevelCounts, LevelNoise, LevelOnPolicy, LevelSizes, StaysTheSame
@@ -82,7 +85,7 @@ def make_level_monitors(testbed: Testbed, agent: Regret, claims: Collection[str]
 
 
 def run(
-    instance: Instance | LevelInstance,
+    instance: Instance | LevelInstance | ClassInstance,
     seed: int,
     claims: Collection[str] | None = None,
     kind: Any = None,
@@ -91,8 +94,11 @@ def run(
     testbed = instance.testbed()
     claims = instance.claims if claims is None else claims
     monitors: Sequence[Monitor[Any]]
-    agent: PAC | Regret
-    if isinstance(instance, LevelInstance):
+    agent: PAC | Regret | Eluder
+    if isinstance(instance, ClassInstance):
+        agent = instance.agent(testbed, kind or Eluder)
+        monitors = make_class_monitors(testbed, agent, claims, instance.walks)
+    elif isinstance(instance, LevelInstance):
         agent = instance.agent(testbed, kind or Regret)
         monitors = make_level_monitors(testbed, agent, claims, instance.walks)
     else:

@@ -1,0 +1,253 @@
+"""The monitors of `fpi verify` for function classes: silent on the algorithm, each caught by a broken agent."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fpi import Eluder
+from fpi.algorithms.levels import LeveledAgent
+from fpi.classes import FiniteClass
+from fpi.cli import app
+from fpi.testbeds import random_policy
+from fpi.verify import eluder_suite, level_suite, report, suite
+from fpi.verify.eluder_suite import ClassInstance
+from fpi.verify.run import run
+
+TWO = replace(eluder_suite._TWO, episodes=2_000)
+TABLES = ClassInstance("tables", "TableBandit", {"contexts": 30, "K": 4, "N": 20}, episodes=512, walks=30)
+HUBS = ClassInstance("hubs", "TableHubs", {"contexts": 20, "m": 2, "K": 2, "R": 5}, episodes=512, walks=30)
+CLOSE = ClassInstance(  # a candidate near every table
+    "close", "TableBandit", {"contexts": 1, "K": 2, "N": 200}, explore="random", episodes=400, walks=1
+)
+SCALED = replace(eluder_suite._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
+
+
+def fired(instance, kind=Eluder, seed=1):
+    """Claims with violations; rows of a scaled beta are none."""
+    return {tally.claim for tally in run(instance, seed, kind=kind).tallies if tally.violations} & {*report.CLAIMS}
+
+
+# --- agents that are broken on purpose ---------------------------------------------------------------------
+
+
+class ExploresTooLong(Eluder):
+    """Never has enough of a level."""
+
+    def __init__(self, function_class, **settings):
+        super().__init__(function_class, **settings)
+        look = self.datasets.look
+
+        def never_covered(rows, stage, level, allowed, known=None):
+            return look(rows, stage, level, allowed, known)._replace(covered_at=None, uncovered=allowed.copy())
+
+        self.datasets.look = never_covered
+
+
+class FollowsTheData(Eluder):
+    """Its Delta shrinks with the data of a level, also after a state is frozen."""
+
+    def margins(self, stage, level, prefix):
+        return 0.0, 0.0, 10 / self.datasets.size(stage, level)
+
+    def _climb(self, rows, observation, stage, until):
+        self._remembered.clear()
+        return super()._climb(rows, observation, stage, until)
+
+
+class DoesNotFreeze(FollowsTheData):
+    """Uses all data of a level, also at covered states."""
+
+    margins = Eluder.margins
+
+    def __init__(self, function_class, **settings):
+        super().__init__(function_class, **settings)
+        look = self.datasets.look
+
+        def look_at_all(rows, stage, level, allowed, known=None):
+            found = look(rows, stage, level, allowed, known)
+            if found.covered_at is None:
+                return found
+            data = self.datasets.prefixes(stage, level)
+            return found._replace(values=np.where(allowed, data.estimates(rows, len(data)), np.nan))
+
+        self.datasets.look = look_at_all
+
+
+class StoresEveryUncoveredStep(Eluder):
+    """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+        self.uncovered = []
+
+        def marking(observation, stage):
+            code = decide(observation, stage)
+            if code & 1:
+                self.uncovered.append((self.datasets.kept, stage, code >> 1))
+            return code
+
+        return marking
+
+    def learn(self, env, episodes, seed, callback):
+        def store(episode):
+            for kept, stage, action in self.uncovered[:-1]:
+                self.datasets.append(kept, stage, action, episode.rewards[stage:].sum(), episode.number)
+            callback(episode)
+
+        return super().learn(env, episodes, seed, callback=store)
+
+
+class ShiftsTargets(Eluder):
+    """Stores returns that are too high."""
+
+    def commit(self, trail, explored):
+        super().commit(trail, explored and (*explored[:2], explored[2] + 0.4))
+
+
+class CoversTooEarly(Eluder):
+    """Its idea of covered is twice what it says, and a little more."""
+
+    def __init__(self, function_class, **settings):
+        make = function_class.prefixes
+        function_class.prefixes = lambda epsilon, beta: make(2.2 * epsilon, beta)
+        super().__init__(function_class, **settings)
+
+
+class PlaysTheWorstOfTheAllowed(Eluder):
+    """The policy of every level takes the worst action that the level allows."""
+
+    def _stand(self, *args):
+        standing = super()._stand(*args)
+        return standing if standing.covered is None else standing._replace(action=int(np.nanargmin(standing.values)))
+
+
+class SaysItEliminates(Eluder):
+    """Claims that the best action by its estimates is gone."""
+
+    def standings(self, observation, stage):
+        return tuple(_without_the_best(each) for each in super().standings(observation, stage))
+
+
+def _without_the_best(standing):
+    if standing.survives is None:
+        return standing
+    survives = standing.survives.copy()
+    survives[standing.action] = False
+    return standing._replace(survives=survives)
+
+
+class PlaysTheWorst(Eluder):
+    """Takes the worst action in three of four episodes, and says that it played at the level it would have."""
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+
+        def worst(observation, stage):
+            code = decide(observation, stage)
+            return 2 * int(self.standings(observation, stage)[0].values.argmin()) if trail.episodes % 4 else code
+
+        return worst
+
+
+class ForgetsToStore(Eluder):
+    """Stores the datum of one in fifty episodes."""
+
+    def commit(self, trail, explored):
+        super().commit(trail, None if trail.episodes % 50 else explored)
+
+
+MUTANTS = [
+    (ExploresTooLong, replace(TWO, episodes=400), {"Lemma 24", "Lemma 22 for F"}),
+    (FollowsTheData, SCALED, {"Lemma 9 for F"}),
+    (DoesNotFreeze, SCALED, {"Lemma 9 for F", "Lemma 10 for F"}),
+    (StoresEveryUncoveredStep, HUBS, {"Lemma 10 for F"}),
+    (ShiftsTargets, CLOSE, {"Lemma 25"}),
+    (CoversTooEarly, TABLES, {"Lemma 26"}),
+    (PlaysTheWorstOfTheAllowed, TABLES, {"Lemma 20a for F"}),
+    (SaysItEliminates, TABLES, {"Lemma 20b for F"}),
+    (PlaysTheWorst, TWO, {"Lemma 21 for F"}),
+    (ForgetsToStore, TWO, {"Lemma 22 for F"}),
+    (PlaysTheWorst, replace(TWO, episodes=16_384), {"Lemma 21 for F", "Theorem 3 for F", "Theorem 4"}),
+]
+
+
+@pytest.mark.parametrize("mutant, instance, claims", MUTANTS)
+def test_every_mutant_is_caught_by_its_monitor_alone(mutant, instance, claims):
+    assert fired(instance, mutant) == claims
+
+
+@pytest.mark.parametrize("instance, claims", [row[1:] for row in MUTANTS])
+def test_the_algorithm_passes_where_mutants_are_caught(instance, claims):
+    found = {tally.claim: tally for tally in run(instance, 1, claims).tallies if tally.claim in report.CLAIMS}
+    assert not any(tally.violations for tally in found.values())
+    assert all(found[claim].counting > 0 for claim in claims)
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["verify", *arguments], env={"COLUMNS": "80"})
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Runs these instances, whatever the others are."""
+
+    def choose(*instances):
+        for each in (suite, level_suite, eluder_suite):
+            monkeypatch.setattr(each, "QUICK", instances if each is eluder_suite else ())
+
+    return choose
+
+
+TINY = replace(TABLES, episodes=64, walks=2, seeds=1)
+
+
+def test_the_command_checks_function_classes_too(only):
+    only(TINY, replace(TINY, name="scaled", scale=0.1))
+    result = command("--quick", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    for claim in eluder_suite.CLAIMS:
+        assert f" {claim} " in result.output
+    assert "Theorem 4, β × 0.1" in result.output
+    assert max(map(len, result.output.split("Lemma 9 for F:")[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("asked", "claims"), [("20", ["Lemma 20a for F", "Lemma 20b for F"]), ("t4,25", ["Lemma 25", "Theorem 4"])]
+)
+def test_claims_are_chosen_by_their_numbers(only, asked, claims):
+    only(TINY)
+    result = command("--quick", "--claims", asked, "--workers", "1")
+    assert result.exit_code == 0, result.output
+    table = result.output.split(f"{claims[0]}:")[0]
+    assert re.findall(r"(?:Lemma|Theorem) \w+(?: for F)?", table) == claims
+
+
+def test_violations_make_the_command_fail(only, monkeypatch):
+    only(replace(TWO, seeds=1))
+    monkeypatch.setattr(Eluder, "commit", lambda self, trail, explored: LeveledAgent.commit(self, trail, None))
+    result = command("--quick", "--claims", "22", "--workers", "1")
+    assert result.exit_code == 1
+    assert "VIOLATED beyond what δ allows: Lemma 22 for F" in result.output
+
+
+FINITE = [each for each in eluder_suite.FULL if each.family in ("TableBandit", "TableHubs")]
+
+
+@pytest.mark.parametrize("instance", FINITE, ids=lambda instance: instance.name)
+def test_every_policy_of_an_instance_is_in_its_class(instance):
+    """Lemma 25 would say nothing of classes that are too small."""
+    testbed = instance.testbed()
+    functions = eluder_suite.functions(testbed)
+    assert isinstance(functions, FiniteClass)
+    for seed in range(5):
+        policy = random_policy(testbed.actions, seed)
+        states = [(0, context) for context in range(testbed.contexts)]
+        values = np.array([testbed.action_values(state, policy) for state in states])
+        rows = np.array([functions.rows(testbed.observation(state), 0) for state in states])
+        assert np.isclose(rows, values[..., None]).all(axis=(0, 1)).any()
