@@ -1,0 +1,121 @@
+"""What the comparison methods share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import learning
+from fpi.algorithms.agent import check_real, check_whole
+from fpi.baselines import _ridge
+from fpi.control import Env, RewardRange
+from fpi.datasets import Decide
+from fpi.features import FeatureMap, as_feature_map
+from fpi.learning import Callback, History, Trail
+
+
+class Baseline:
+    """A method that `fpi.learning.learn` can drive; it adds how it decides (`decider`) and what it would do now."""
+
+    def __init__(self, actions: int, horizon: int, reward_range: tuple[float, float]) -> None:
+        check_whole("actions", actions, least=1)
+        check_whole("horizon", horizon, least=1)
+        self.actions, self.horizon = int(actions), int(horizon)
+        self.rewards = RewardRange(*reward_range)
+        self.trail = Trail()
+
+    def decider(self, trail: Trail) -> Decide:
+        raise NotImplementedError
+
+    def predict(self, observation: Any, stage: int) -> int:
+        raise NotImplementedError
+
+    def learn(
+        self,
+        env: Env,
+        episodes: int,
+        seed: int | None = None,
+        progress: bool = False,
+        callback: Callback | None = None,
+    ) -> History:
+        """Play and learn, exactly as `fpi.PAC.learn` does."""
+        return learning.learn(self, env, episodes, seed, progress, callback)
+
+    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+        self.trail = trail
+
+    @property
+    def episodes(self) -> int:
+        return self.trail.episodes
+
+    @property
+    def data_stored(self) -> int:
+        return 0
+
+
+class LinearBandit(Baseline):
+    """One stage, rewards that are linear in the features up to noise, and one or more ridge regressions of them."""
+
+    def __init__(
+        self,
+        features: FeatureMap | Callable[..., Any],
+        *,
+        actions: int,
+        ridges: int,
+        ridge: float,
+        scale: float,
+        delta: float,
+        theta_bound: float | None,
+        reward_range: tuple[float, float],
+    ) -> None:
+        super().__init__(actions, 1, reward_range)
+        check_real("ridge", ridge, "a finite number above 0", lambda x: x > 0)
+        check_real("scale", scale, "a finite number of at least 0", lambda x: x >= 0)
+        check_real("delta", delta, "a probability between 0 and 1", lambda x: 0 < x < 1)
+        if theta_bound is not None:
+            check_real("theta_bound", theta_bound, "a finite number above 0, or None", lambda x: x > 0)
+        self.features = as_feature_map(features, self.actions)
+        self.ridge, self.scale, self.delta = float(ridge), float(scale), float(delta)
+        self._bound = theta_bound
+        self._ridges = ridges
+        self._fits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self.sizes = np.zeros(ridges, np.int64)
+        """Data of every regression."""
+        self.log_dets = np.zeros(ridges)
+        """log det V - log det of its start, of every regression."""
+        self._kept: tuple[int, NDArray[np.float64]] | None = None  # regression and features of the step to store
+
+    @property
+    def theta_bound(self) -> float:
+        """Bound on |theta|; sqrt(d) if none was given, as for agents."""
+        return math.sqrt(self.features.dim) if self._bound is None else float(self._bound)
+
+    def look(
+        self, observation: Any, stage: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Features of all actions, and of every regression the inverse of V and theta."""
+        rows = self.features(observation, stage)
+        if self._fits is None:  # only now is d known of a plain function
+            d = rows.shape[1]
+            self._fits = np.tile(np.eye(d) / self.ridge, (self._ridges, 1, 1)), np.zeros((self._ridges, d))
+        return rows, *self._fits
+
+    def keep(self, regression: int, row: NDArray[np.float64]) -> None:
+        """What the episode stores if it ends well."""
+        self._kept = regression, row
+
+    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+        if explored is not None and self._kept is not None and self._fits is not None:
+            regression, row = self._kept
+            inverses, thetas = self._fits
+            self.log_dets[regression] += _ridge.append(inverses[regression], thetas[regression], row, explored[2])
+            self.sizes[regression] += 1
+        super().commit(trail, explored)
+
+    @property
+    def data_stored(self) -> int:
+        return int(self.sizes.sum())

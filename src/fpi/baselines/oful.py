@@ -1,0 +1,69 @@
+"""OFUL, also called LinUCB: one regression of everything seen, and the action that could be best.
+
+With V_t = lambda I + sum x x' over all rounds so far and theta_t their ridge regression,
+
+    beta_t = sigma sqrt(2 ln(1 / delta) + ln det V_t / det(lambda I)) + sqrt(lambda) B
+    a_t = argmax_a <x_a, theta_t> + beta_t |x_a| in V_t^{-1}
+
+With probability 1 - delta the true theta is within beta_t of theta_t in every round, and the regret is O~(d sqrt(T)).
+Rewards in [0, 1] are sigma = 1/2-subGaussian; B bounds |theta|. (Abbasi-Yadkori, Pál and Szepesvári, 2011)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fpi.baselines import _ridge
+from fpi.baselines.learner import LinearBandit
+from fpi.datasets import Decide
+from fpi.features import FeatureMap
+from fpi.learning import Trail
+
+SIGMA = 0.5
+
+
+class OFUL(LinearBandit):
+    """OFUL for environments of one stage. `scale` multiplies beta_t; 1.0 is the theory."""
+
+    def __init__(
+        self,
+        features: FeatureMap | Callable[..., Any],
+        *,
+        actions: int,
+        scale: float = 1.0,
+        ridge: float = 1.0,
+        delta: float = 0.05,
+        theta_bound: float | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(
+            features,
+            actions=actions,
+            ridges=1,
+            ridge=ridge,
+            scale=scale,
+            delta=delta,
+            theta_bound=theta_bound,
+            reward_range=reward_range,
+        )
+
+    @property
+    def beta(self) -> float:
+        noise = SIGMA * math.sqrt(2 * math.log(1 / self.delta) + self.log_dets[0])
+        return self.scale * (noise + math.sqrt(self.ridge) * self.theta_bound)
+
+    def decider(self, trail: Trail) -> Decide:
+        def decide(observation: Any, stage: int) -> int:
+            rows, inverses, thetas = self.look(observation, stage)
+            action = int(_ridge.optimistic(inverses[0], thetas[0], rows, self.beta))
+            self.keep(0, rows[action])
+            return 2 * action + 1  # every round is stored
+
+        return decide
+
+    def predict(self, observation: Any, stage: int) -> int:
+        """The best estimate."""
+        rows, inverses, thetas = self.look(observation, stage)
+        return int(_ridge.optimistic(inverses[0], thetas[0], rows, 0.0))

@@ -1,0 +1,249 @@
+"""Methods side by side on testbeds with exact values: `fpi compare bandit`.
+
+H = 1 is a linear contextual bandit, the problem of OFUL and SupLinUCB. Rows at scale 1 are sound: their methods use the
+constants of their analyses. Other rows multiply these constants by less than 1, which no theorem covers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import metrics
+from fpi.algorithms import Regret
+from fpi.algorithms.theory import Constants
+from fpi.baselines import OFUL, SupLinUCB, Uniform
+from fpi.metrics import Interval, Mistakes
+from fpi.testbeds import Testbed, make
+
+SEEDS, EPISODES = 5, 8_000
+LONG = 100_000  # episodes that slopes are measured on
+SCALES = (0.3, 0.1, 0.03, 0.01)
+POINTS = 120  # of a curve
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A testbed family; the seed of a run chooses the world as well."""
+
+    family: str
+    arguments: Mapping[str, Any]
+
+    def testbed(self, seed: int) -> Testbed:
+        return make(self.family, **self.arguments, seed=seed)
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
+
+
+BANDIT = Problem("LinBandit", {"d": 6, "K": 10})
+CORRIDOR = Problem("HubCorridor", {"B": 2, "m": 3, "K": 4})
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method and its rules."""
+
+    method: str
+    explore: str = ""
+    elimination: str = ""
+    scale: float = 1.0
+
+    @property
+    def sound(self) -> bool:
+        return self.scale == 1.0
+
+    @property
+    def name(self) -> str:
+        scale = "" if self.sound else f"× {self.scale:g}"
+        return ", ".join(filter(None, (self.method, self.explore, self.elimination, scale)))
+
+    def learner(self, testbed: Testbed, episodes: int) -> Any:
+        if self.method == "Uniform":
+            return Uniform(actions=testbed.actions, horizon=testbed.horizon)
+        common: dict[str, Any] = {
+            "actions": testbed.actions,
+            "theta_bound": testbed.theta_bound,
+            "scale": self.scale,
+        }
+        if self.method == "OFUL":
+            return OFUL(testbed.features, **common)
+        if self.method == "SupLinUCB":
+            return SupLinUCB(testbed.features, rounds=episodes, explore=self.explore, **common)
+        return Regret(
+            testbed.features, horizon=testbed.horizon, explore=self.explore, elimination=self.elimination, **common
+        )
+
+
+def rows_at(scale: float) -> list[Row]:
+    """At one stage the elimination rules "paper" and "stage" are the same, so one of them is enough."""
+    return [
+        Row("OFUL", scale=scale),
+        *(Row("SupLinUCB", explore, scale=scale) for explore in ("widest", "optimistic")),
+        *(
+            Row("Regret", explore, elimination, scale)
+            for explore in ("widest", "random", "greedy")
+            for elimination in ("paper", "interval")
+        ),
+    ]
+
+
+ROWS = (Row("Uniform"), *rows_at(1.0), *(row for scale in SCALES for row in rows_at(scale)))
+
+
+@dataclass(frozen=True)
+class Run:
+    problem: Problem
+    row: Row
+    seed: int
+    gaps: Floats
+    """What each episode lost in expectation."""
+
+
+def play(problem: Problem, row: Row, episodes: int, seed: int) -> Run:
+    """Learn once. The same arguments give the same numbers in any process."""
+    testbed = problem.testbed(seed)
+    log = metrics.GapLog(testbed)
+    row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
+    return Run(problem, row, seed, log.gaps)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The runs of one row on one problem, one per seed."""
+
+    problem: Problem
+    row: Row
+    seeds: list[int]
+    gaps: Floats
+    """What each episode lost in expectation: seeds × episodes."""
+
+    @property
+    def episodes(self) -> int:
+        return int(self.gaps.shape[1])
+
+    @cached_property
+    def regrets(self) -> Floats:
+        """Reg(1), Reg(2), ... of every seed."""
+        return metrics.regret(self.gaps)
+
+    @property
+    def mistakes(self) -> list[Mistakes]:
+        """N(eps) of every seed."""
+        return [metrics.mistakes(gaps) for gaps in self.gaps]
+
+    @property
+    def total(self) -> Interval:
+        """Reg(T)."""
+        return metrics.mean(self.regrets[:, -1])
+
+    @property
+    def at_the_end(self) -> float:
+        """Loss per episode over the last tenth."""
+        return float(self.gaps[:, -max(1, self.episodes // 10) :].mean())
+
+    def curve(self) -> tuple[NDArray[np.int64], Interval]:
+        """Episodes of the last two decades, equally spaced on a log scale, and the regret there."""
+        episodes = np.unique(np.geomspace(max(1, self.episodes / 100), self.episodes, POINTS).round().astype(np.int64))
+        return episodes, metrics.mean(self.regrets[:, episodes - 1])
+
+    def slope(self, decades: int) -> Interval:
+        """The exponent of Reg(T) over the last decades of T, from 20 points in each."""
+        episodes = np.geomspace(self.episodes / 10**decades, self.episodes, 1 + 20 * decades).round().astype(np.int64)
+        return metrics.slope(episodes, self.regrets[:, episodes - 1], np.random.default_rng(0))
+
+
+def lines(runs: Sequence[Run]) -> list[Line]:
+    """Runs gathered by problem and row, in their order."""
+    found: dict[tuple[str, Row], list[Run]] = {}
+    for run in runs:
+        found.setdefault((run.problem.name, run.row), []).append(run)
+    return [
+        Line(group[0].problem, group[0].row, [run.seed for run in group], np.array([run.gaps for run in group]))
+        for group in found.values()
+    ]
+
+
+def best(found: Sequence[Line], method: str) -> Line:
+    """The line of this method that lost least."""
+    return min((line for line in found if line.row.method == method), key=lambda line: float(line.total.estimate))
+
+
+def theory(line: Line) -> Constants:
+    """The constants of an FPI-Regret line, in the world of its first seed."""
+    agent: Regret = line.row.learner(line.problem.testbed(line.seeds[0]), line.episodes)
+    return agent.theory
+
+
+def shown(found: Sequence[Line]) -> dict[str, list[Line]]:
+    """What the picture has room for: all sound lines; of the scaled ones, the best of each method and scale."""
+    sound = [line for line in found if line.row.sound]
+    scaled = [line for line in found if not line.row.sound]
+    methods = [best(scaled, method) for method in ("OFUL", "SupLinUCB")]
+    regrets = [best([line for line in scaled if line.row.scale == scale], "Regret") for scale in SCALES]
+    return {"Sound: the constants of the theory": sound, "Scaled: the best of each": [*methods, *regrets]}
+
+
+# --- tables and files -------------------------------------------------------------------------------------------------
+
+HEADS = ("method", "explore", "elimination", "scale", "regret", "95% interval", "loss at the end")
+SLOPE_HEADS = ("testbed", "method", "regret", "slope, last decade", "last two decades", "theory")
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    row, (regret, low, high) = line.row, line.total
+    interval = f"{low:,.0f} to {high:,.0f}" if np.isfinite(high) else "takes 2 seeds"
+    scale = f"{row.scale:g}" if row.method != "Uniform" else ""
+    return (row.method, row.explore, row.elimination, scale, f"{regret:,.0f}", interval, f"{line.at_the_end:.4f}")
+
+
+def slope_cells(line: Line) -> tuple[str, ...]:
+    slopes = [f"{estimate:.2f} ({low:.2f} to {high:.2f})" for estimate, low, high in map(line.slope, (1, 2))]
+    return line.problem.name, line.row.name, f"{line.total.estimate:,.0f}", *slopes, "0.5"
+
+
+def to_csv(found: Sequence[Line]) -> str:
+    """One row per run."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("problem", "method", "explore", "elimination", "scale", "seed", "episodes", "regret"))
+    for line in found:
+        for seed, regrets in zip(line.seeds, line.regrets, strict=True):
+            row = asdict(line.row).values()
+            writer.writerow((line.problem.name, *row, seed, line.episodes, repr(float(regrets[-1]))))
+    return text.getvalue()
+
+
+def to_json(found: Sequence[Line]) -> str:
+    """Every line with its curve: the mean over seeds, and both ends of the interval (null for one seed)."""
+    entries = []
+    for line in found:
+        episodes, band = line.curve()
+        curve = {name: _finite(values) for name, values in band._asdict().items()}
+        entries.append(
+            {
+                "problem": line.problem.name,
+                **asdict(line.row),
+                "sound": line.row.sound,
+                "seeds": line.seeds,
+                "episodes": line.episodes,
+                "regret": line.regrets[:, -1].tolist(),
+                "curve": {"episodes": episodes.tolist(), **curve},
+            }
+        )
+    return json.dumps(entries, indent=1, allow_nan=False) + "\n"
+
+
+def _finite(values: Floats) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]
