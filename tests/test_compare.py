@@ -1,8 +1,10 @@
 """`fpi compare bandit`: the runs, what is made of them, and the command."""
 
 import csv
+import doctest
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,6 +191,11 @@ def test_bad_options_are_refused_before_anything_runs(tmp_path, monkeypatch, wor
     assert complaint in " ".join(command("bandit", *words, code=2).split())
     assert (tmp_path / "taken").read_text() == "mine"
     assert not (tmp_path / "compare-bandit").exists()
+
+
+def test_the_example_of_the_page_runs():
+    result = doctest.testfile(str(Path(__file__).parents[1] / "docs" / "bandit.md"), module_relative=False)
+    assert result.attempted > 0 and result.failed == 0
 
 
 def test_help_says_what_the_rows_are():

@@ -44,7 +44,7 @@ def bandit(
         typer.Option(
             "--slope",
             help="Then take the best scaled row of FPI-Regret, as it is, to 100,000 episodes on other seeds and on "
-            "HubCorridor, and measure how its regret grows. Takes half an hour more.",
+            "HubCorridor, and measure how its regret grows. Takes a quarter of an hour more.",
             metavar=" ",
         ),
     ] = False,
