@@ -151,6 +151,22 @@ def dot(a, b):
 
 
 @jit_inline
+def dot_at(pool, first, b):
+    """`dot` of b and the numbers of the pool from `first` on; a slice would cost more than the sum of few."""
+    n = b.size
+    s0 = s1 = s2 = s3 = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        s0 += pool[first + i] * b[i]
+        s1 += pool[first + i + 1] * b[i + 1]
+        s2 += pool[first + i + 2] * b[i + 2]
+        s3 += pool[first + i + 3] * b[i + 3]
+    for i in range(whole, n):
+        s0 += pool[first + i] * b[i]
+    return (s0 + s1) + (s2 + s3)
+
+
+@jit_inline
 def mix(z):
     """The finaliser of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -217,7 +233,7 @@ def project(bank, datum, where, values):
     """g = u' phi for one datum of the log."""
     row = bank.ints[datum, ROW]
     if bank.indices.shape[1] == 0:
-        return dot(bank.pool[row : row + bank.dim], values)
+        return dot_at(bank.pool, row, values)
     g = 0.0
     for j in range(where.size):
         if bank.ints[datum, FIRST_COLUMN] <= where[j] < bank.ints[datum, END_COLUMN]:
@@ -248,13 +264,11 @@ def whiten(bank, datum, where, values, x):
                 outside += values[j] * values[j]
     at = bank.ints[datum, ANCHOR]
     for i in range(t):
-        length = t - i
-        r = bank.pool[at : at + length]
         if x[i] != 0.0:
-            x[i] /= r[0]
-            for j in range(1, length):
-                x[i + j] -= r[j] * x[i]
-        at += length
+            x[i] /= bank.pool[at]
+            for j in range(1, t - i):
+                x[i + j] -= bank.pool[at + j] * x[i]
+        at += t - i
     return outside / bank.ridge
 
 
@@ -416,7 +430,7 @@ def advance(bank, datum, position, where, values, width2, value, base):
         t = x.size
         z = bank.ints[datum, ANCHOR] + t * (t + 1) // 2
         width2 = dot(x, x) + outside
-        value = dot(x, bank.pool[z : z + t])
+        value = dot_at(bank.pool, z, x)
         base = width2
     g = project(bank, datum, where, values)
     return max(width2 - g * g, 0.0), value + g * bank.floats[datum, INNOVATION], base
