@@ -459,26 +459,80 @@ def is_covered(bank, cell, position, where, values, width2, base, threshold):
     return exact_cover(bank, cell, position, where, values, threshold)
 
 
+@jit
+def walk(pool, ints, floats, members, dense, first, last, where, values, width2, value, stop):
+    """`advance` over the members first .. last - 1 of one block, or until the squared width is at most `stop`.
+
+    Returns the member to go on with, too. Spelt out: handing arrays to `advance` would cost more than a row of it.
+    """
+    n = values.size
+    whole = n - n % 4
+    p = first
+    while p < last:
+        datum = members[p]
+        row = ints[datum, ROW]
+        g = 0.0
+        if dense:
+            s0 = s1 = s2 = s3 = 0.0
+            for i in range(0, whole, 4):
+                s0 += pool[row + i] * values[i]
+                s1 += pool[row + i + 1] * values[i + 1]
+                s2 += pool[row + i + 2] * values[i + 2]
+                s3 += pool[row + i + 3] * values[i + 3]
+            for i in range(whole, n):
+                s0 += pool[row + i] * values[i]
+            g = (s0 + s1) + (s2 + s3)
+        else:
+            for j in range(where.size):
+                if ints[datum, FIRST_COLUMN] <= where[j] < ints[datum, END_COLUMN]:
+                    g += pool[row + where[j]] * values[j]
+        width2 = max(width2 - g * g, 0.0)
+        value += g * floats[datum, INNOVATION]
+        p += 1
+        if width2 <= stop:
+            break
+    return width2, value, p
+
+
+@jit_inline
+def block_start(bank, cell, position, where, values):
+    """Squared width and estimate of a query at a prefix that is a multiple of `every`, where a block begins."""
+    if position == 0:
+        return start_width(bank, values), 0.0
+    datum = bank.members[bank.cells[cell, START] + position]
+    t = bank.ints[datum, ANCHOR_DIM]
+    x = np.empty(t)
+    outside = whiten(bank, datum, where, values, x)
+    return dot(x, x) + outside, dot_at(bank.pool, bank.ints[datum, ANCHOR] + t * (t + 1) // 2, x)
+
+
 @jit_inline
 def state_at(bank, cell, position, where, values):
     """Squared width, estimate and anchor width of a query at one prefix of a cell."""
-    width2 = start_width(bank, values)
-    value = 0.0
-    base = width2
     first = (position - 1) // bank.every * bank.every if position > 0 else 0
-    start = bank.cells[cell, START]
-    for p in range(first, position):
-        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
+    base, value = block_start(bank, cell, first, where, values)
+    start, dense = bank.cells[cell, START], bank.indices.shape[1] == 0
+    width2, value, _ = walk(
+        bank.pool,
+        bank.ints,
+        bank.floats,
+        bank.members,
+        dense,
+        start + first,
+        start + position,
+        where,
+        values,
+        base,
+        value,
+        -1.0,
+    )
     return width2, value, base
 
 
 @jit
 def covered_at_anchor(bank, cell, position, where, values, threshold):
     """Whether the query is covered at a prefix that has an anchor, `position` being a multiple of `every`."""
-    datum = bank.members[bank.cells[cell, START] + position]
-    x = np.empty(bank.ints[datum, ANCHOR_DIM])
-    width2 = whiten(bank, datum, where, values, x)
-    width2 += dot(x, x)
+    width2, _ = block_start(bank, cell, position, where, values)
     limit = threshold * threshold
     error = rounding(bank, cell, position + 1, width2) + 4.0 * EPS * limit
     if abs(width2 - limit) > error:
@@ -487,16 +541,18 @@ def covered_at_anchor(bank, cell, position, where, values, threshold):
 
 
 @jit
-def cover_position(bank, cell, where, values, threshold):
-    """The first prefix of a cell that covers the query, or -1.
+def cover_position(bank, cell, where, values, threshold, after):
+    """The first prefix of a cell that covers the query, or -1; the first `after` data are known not to.
 
     The newest prefix is asked first; then anchors are bisected, which is sound since coverage never ends;
     then one block is scanned.
     """
     count = bank.cells[cell, COUNT]
-    low = 0  # everything up to here is not covered, or is prefix 0
+    if 0 < count <= after:
+        return -1
+    low = after // bank.every  # everything up to here is not covered, or is prefix 0
     high = (count - 1) // bank.every + 1 if count > 0 else 0  # in units of `every`, clipped to count
-    if high > 1:
+    if high > low + 1:
         width2, _, base = state_at(bank, cell, count, where, values)
         if not is_covered(bank, cell, count, where, values, width2, base, threshold):
             return -1
@@ -506,17 +562,33 @@ def cover_position(bank, cell, where, values, threshold):
                 high = middle
             else:
                 low = middle
-    first = low * bank.every
-    width2 = start_width(bank, values)
-    value = 0.0
-    base = width2
-    if first == 0 and is_covered(bank, cell, 0, where, values, width2, base, threshold):
+    position = low * bank.every
+    last = min(high * bank.every, count)
+    base, value = block_start(bank, cell, position, where, values) if last > 0 else (start_width(bank, values), 0.0)
+    if position == 0 and is_covered(bank, cell, 0, where, values, base, base, threshold):
         return 0
-    start = bank.cells[cell, START]
-    for p in range(first, min(high * bank.every, count)):
-        width2, value, base = advance(bank, bank.members[start + p], p, where, values, width2, value, base)
-        if is_covered(bank, cell, p + 1, where, values, width2, base, threshold):
-            return p + 1
+    limit = threshold * threshold
+    stop = limit + rounding(bank, cell, last, base) + 4.0 * EPS * limit  # above, it is certainly uncovered
+    start, dense = bank.cells[cell, START], bank.indices.shape[1] == 0
+    width2 = base
+    while position < last:
+        width2, value, p = walk(
+            bank.pool,
+            bank.ints,
+            bank.floats,
+            bank.members,
+            dense,
+            start + position,
+            start + last,
+            where,
+            values,
+            width2,
+            value,
+            stop,
+        )
+        position = p - start
+        if is_covered(bank, cell, position, where, values, width2, base, threshold):
+            return position
     return -1
 
 
@@ -854,7 +926,7 @@ def consult(bank, regression, indices, values, threshold, allowed, covered, widt
             position = k if core.blocks == 1 else position_at(core, cell, k)
             before, _, base = state_at(core, cell, position, where, values[row])
             if not is_covered(core, cell, position, where, values[row], before, base, threshold):
-                k = order_of(core, cell, cover_position(core, cell, where, values[row], threshold))
+                k = order_of(core, cell, cover_position(core, cell, where, values[row], threshold, position))
     return k
 
 
@@ -870,6 +942,21 @@ def estimate(bank, regression, indices, values, k, allowed, width2, value):
             width2[a], value[a], _ = state_at(
                 core, cell, k if core.blocks == 1 else position_at(core, cell, k), where, values[row]
             )
+
+
+@jit
+def largest_square(values):
+    """The largest squared norm of a row; NaN if any number is."""
+    most = 0.0
+    for i in range(values.shape[0]):
+        square = 0.0
+        for j in range(values.shape[1]):
+            square += values[i, j] * values[i, j]
+        if not square <= most:
+            most = square
+            if np.isnan(most):
+                return most
+    return most
 
 
 @jit
@@ -933,7 +1020,7 @@ def look(bank, regression, indices, values, threshold, allowed, estimates, width
         position = k if core.blocks == 1 else position_at(core, cell, k)
         widths[a], estimates[a], base = state_at(core, cell, position, where, values[row])
         if not is_covered(core, cell, position, where, values[row], widths[a], base, threshold):
-            position = cover_position(core, cell, where, values[row], threshold)
+            position = cover_position(core, cell, where, values[row], threshold, position)
             k = order_of(core, cell, position) if position >= 0 else -1
         else:
             at[a] = k

@@ -157,10 +157,10 @@ class Datasets:
             get = self.features.state if hasattr(self.features, "state") else self.features
             values = np.ascontiguousarray(np.atleast_2d(get(observation, stage)), np.float64)
             indices = np.empty((len(values), 0), np.int32)
-        squares = np.square(values).sum(axis=1)
-        if not squares.max() <= (1 + NORM_TOLERANCE) ** 2:
+        square = _kernels.largest_square(values)
+        if not square <= (1 + NORM_TOLERANCE) ** 2:
             raise InputError(
-                f"the features at stage {stage} have a norm of {np.sqrt(squares.max()):.6g}; the theory needs finite "
+                f"the features at stage {stage} have a norm of {np.sqrt(square):.6g}; the theory needs finite "
                 "features of norm at most 1. Divide them by a bound, as fpi.features.Function does with `scale`."
             )
         return indices, values

@@ -215,7 +215,7 @@ class PrefixRidge:
                 if np.sqrt(_kernels.dot(values, values) / self.ridge) > threshold:
                     return None
                 continue
-            position = _kernels.cover_position(self._bank.view, cell, where, values, threshold)
+            position = _kernels.cover_position(self._bank.view, cell, where, values, threshold, 0)
             if position < 0:
                 return None
             first = max(first, int(_kernels.order_of(self._bank.view, cell, position)))

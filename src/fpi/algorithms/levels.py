@@ -211,10 +211,9 @@ class LeveledAgent(Agent):
         allowed = below[-1].survives if below else self._everything
         assert allowed is not None
         k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, known)
-        errors = np.zeros(self.actions)
         if k is None:
-            return Standing(level, None, allowed, uncovered, values, widths, None, None, errors, 0.0)
-        survives = np.empty(self.actions, np.bool_)
+            return Standing(level, None, allowed, uncovered, values, widths, None, None, np.zeros(self.actions), 0.0)
+        errors, survives = np.empty(self.actions), np.empty(self.actions, np.bool_)
         margins = self.margins(stage, level, k)
         action, bar = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
         return Standing(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
