@@ -55,7 +55,7 @@ def _agent(features: fpi.TileCoding, freeze: Any = "exact") -> fpi.PAC:
 
 
 def _against_bare(env: gym.Env[Any, Any], features: fpi.TileCoding) -> tuple[float, float, float, int, fpi.PAC]:
-    """Best of five of each, taken in turns so that all see the same machine.
+    """Best of nine of each, taken in turns so that all see the same machine.
 
     Gymnasium checks numpy integers faster than Python's, and `learn` hands it those; so there are two bare loops.
     """
@@ -64,7 +64,7 @@ def _against_bare(env: gym.Env[Any, Any], features: fpi.TileCoding) -> tuple[flo
     _agent(features).learn(env, EPISODES, seed=0, callback=lambda e: recorded.append(list(e.actions)))
     ints = [[int(action) for action in actions] for actions in recorded]
     learned, bare, bare_ints = [], [], []
-    for _ in range(5):
+    for _ in range(9):
         agent = _agent(features)
         began = time.perf_counter()
         history = agent.learn(env, EPISODES, seed=0)

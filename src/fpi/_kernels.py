@@ -1174,21 +1174,36 @@ def resume(core, cell, indices, values, mine, until, threshold):
     where = np.empty(indices.size, np.int32)
     before = locate(core, cell, indices, where)
     seen = int(mine[SEEN])
-    if indices.size > 0 and until <= core.every:
+    dense = core.indices.shape[1] == 0
+    if not dense and until <= core.every:
         seen = max(seen, min(before, until))  # data on other columns change nothing
     start = core.cells[cell, START]
+    limit = threshold * threshold
+    stop = -1.0
     while seen < until:
-        datum = core.members[start + seen]
-        width2, mine[VALUE], mine[BASE] = advance(
-            core, datum, seen, where, values, mine[WIDTH2], mine[VALUE], mine[BASE]
+        end = min(until, (seen // core.every + 1) * core.every)
+        if seen > 0 and seen % core.every == 0:
+            mine[WIDTH2], mine[VALUE] = block_start(core, cell, seen, where, values)
+            mine[BASE] = mine[WIDTH2]
+        if threshold >= 0.0:  # above this it is certainly uncovered
+            stop = limit + rounding(core, cell, end, mine[BASE]) + 4.0 * EPS * limit
+        mine[WIDTH2], mine[VALUE], p = walk(
+            core.pool,
+            core.ints,
+            core.floats,
+            core.members,
+            dense,
+            start + seen,
+            start + end,
+            where,
+            values,
+            mine[WIDTH2],
+            mine[VALUE],
+            stop,
         )
-        seen += 1
-        same = width2 == mine[WIDTH2]
-        mine[WIDTH2] = width2
-        if threshold < 0.0 or (same and (seen - 1) % core.every > 0):
-            continue
-        if is_covered(core, cell, seen, where, values, width2, mine[BASE], threshold):
-            mine[COVERED] = core.ints[datum, ORDER]
+        seen = p - start
+        if threshold >= 0.0 and is_covered(core, cell, seen, where, values, mine[WIDTH2], mine[BASE], threshold):
+            mine[COVERED] = core.ints[core.members[p - 1], ORDER]
             break
     mine[SEEN] = seen
 

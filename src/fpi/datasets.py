@@ -212,7 +212,10 @@ class Datasets:
 
     def log_det(self, stage: int, k: int, level: int = 1) -> float:
         """log det Sigma_k - log det Sigma_0."""
-        return float(_kernels.log_det_at(self.bank.view, self._regression(stage, level), k)) if k else 0.0
+        view, regression = self.bank.view, self._regression(stage, level)
+        if k == 0 or view.blocks > 1:
+            return float(_kernels.log_det_at(view, regression, k))
+        return float(view.floats[view.members[view.cells[regression, _kernels.START] + k - 1], _kernels.LOG_DET])
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
