@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mutants import StoresTooMuch
 from typer.testing import CliRunner
 
 from fpi import Eluder
@@ -76,28 +77,8 @@ class DoesNotFreeze(FollowsTheData):
         self.datasets.look = look_at_all
 
 
-class StoresEveryUncoveredStep(Eluder):
-    """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
-
-    def decider(self, trail):
-        decide = super().decider(trail)
-        self.uncovered = []
-
-        def marking(observation, stage):
-            code = decide(observation, stage)
-            if code & 1:
-                self.uncovered.append((self.datasets.kept, stage, code >> 1))
-            return code
-
-        return marking
-
-    def learn(self, env, episodes, seed, callback):
-        def store(episode):
-            for kept, stage, action in self.uncovered[:-1]:
-                self.datasets.append(kept, stage, action, episode.rewards[stage:].sum(), episode.number)
-            callback(episode)
-
-        return super().learn(env, episodes, seed, callback=store)
+class StoresEveryUncoveredStep(StoresTooMuch, Eluder):
+    """Some of its data are not on-policy."""
 
 
 class ShiftsTargets(Eluder):

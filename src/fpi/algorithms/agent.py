@@ -253,14 +253,14 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
             known = kind.from_config(meta["features"])
             if features is not None and _description(features) != meta["features"]:
                 raise ModelFileError(
-                    f"{path} was learned with other features than those given: {meta['features']}. Leave `features` "
-                    "out, the file has its own."
+                    f"{path} was learned with other features than those given: {str(meta['features'])[:200]}. Leave "
+                    "`features` out, the file has its own."
                 )
             features = known
         elif features is None:
             raise ModelFileError(
-                f"{path} was learned with a feature function of your own, which a file cannot hold. Pass it: "
-                "fpi.load(path, features=...)."
+                f"{path} was learned with a feature function or function class of your own, which a file cannot hold. "
+                "Pass it: fpi.load(path, features=...)."
             )
         agent = kind.make(features, **meta["settings"])
         if meta["features"] is None:

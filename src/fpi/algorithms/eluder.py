@@ -134,7 +134,8 @@ class Eluder(LeveledAgent):
         if isinstance(episodes, int | np.integer) and self.episodes + episodes > self.settings.episodes:
             raise InputError(
                 f"{self.episodes + episodes:,} episodes, but this agent was made for {self.settings.episodes:,}, and "
-                "its constants depend on that. Make one with a larger `episodes`."
+                f"its constants depend on that. {self.settings.episodes - self.episodes:,} are left; for more, make an "
+                "agent with a larger `episodes`."
             )
         return super().learn(env, episodes, seed, progress, callback)
 

@@ -115,9 +115,10 @@ class Explanation:
     def __str__(self) -> str:
         state = f"covered up to level {self.level}" if self.covered else "not covered yet"
         rows = "\n".join(f"  action {a}: {reason}" for a, reason in enumerate(self.reasons))
-        who = "the theory promises" if self.scale >= 1 else f"with constants times {self.scale:g}, no promise, it is"
-        bound = "nothing here yet" if self.vacuous else f"a loss of at most {self.gap:.4g}"
-        return f"action {self.action}; the state is {state}\n{rows}\n  {who} {bound}"
+        who = "the theory promises" if self.scale >= 1 else f"with constants times {self.scale:g}, which is no promise:"
+        bound = f"a loss of at most {self.gap:.4g} by the policy of level {self.level}"
+        said = "nothing here yet" if self.vacuous else bound
+        return f"action {self.action}; the state is {state}\n{rows}\n  {who} {said}"
 
 
 class LeveledAgent(Agent):
@@ -272,7 +273,7 @@ def _reason(action: int, standings: tuple[Standing, ...]) -> str:
             error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
             return (
                 f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
-                f"{at.bar:.4g}, which the best action, {at.action}, surpasses for sure"
+                f"{at.bar:.4g}, which the best action, {at.action}, surpasses"
             )
     last = standings[-1]
     state = "not covered yet" if last.uncovered[action] else "a candidate"

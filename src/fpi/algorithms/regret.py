@@ -42,7 +42,7 @@ class Settings(Common):
     ridge: float | None = None
     """lambda of the regressions; None is the paper's 1/H."""
     max_level: int | None = None
-    """The last level to test and store; None is as many as the misspecification allows."""
+    """The last level to test and store; None is as many as the misspecification allows, and never more than 40."""
     elimination: str = "paper"
     """How far below the best an action may be and stay; see `levels.ELIMINATIONS`."""
 
