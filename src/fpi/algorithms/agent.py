@@ -259,8 +259,8 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
             features = known
         elif features is None:
             raise ModelFileError(
-                f"{path} was learned with a feature function or function class of your own, which a file cannot hold. "
-                "Pass it: fpi.load(path, features=...)."
+                f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
+                "hold. Pass it: fpi.load(path, features=...)."
             )
         agent = kind.make(features, **meta["settings"])
         if meta["features"] is None:
