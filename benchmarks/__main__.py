@@ -1,13 +1,20 @@
 """Run all benchmarks, or those named: `python -m benchmarks accuracy learning`."""
 
 import argparse
+from collections.abc import Callable
 
 from rich.console import Console
 
 from benchmarks import accuracy, bandit, decisions, eluder, engines, learning, startup
 from fpi.testbeds.__main__ import time_table
 
-BENCHMARKS = {
+
+def testbeds(console: Console) -> None:
+    for line in time_table():
+        console.print(line)
+
+
+BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "startup": startup.run,
     "learning": learning.run,
     "engines": engines.run,
@@ -15,7 +22,7 @@ BENCHMARKS = {
     "accuracy": accuracy.run,
     "bandit": bandit.run,
     "eluder": eluder.run,
-    "testbeds": lambda console: [console.print(line) for line in time_table()],
+    "testbeds": testbeds,
 }
 
 

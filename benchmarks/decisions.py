@@ -53,7 +53,7 @@ def _best(act: Callable[[], Any], number: int) -> float:
 def _seen(features: Any, n: int) -> float:
     """n data in one stage, then the decision at a state that was decided before."""
     rng = np.random.default_rng(0)
-    data = Datasets(features, 1, 1e-3, 1.0)
+    data = Datasets(features, 1, 1e-3, [1.0])
     tiles = isinstance(features, fpi.TileCoding)
 
     def observe() -> Any:
@@ -65,13 +65,9 @@ def _seen(features: Any, n: int) -> float:
         data.append(Kept(indices[0], values[0], None), 0, i % 2, rng.random(), i)
     decide = data.decider(2**62, "first", 0, n)
     decide(state, 0)
-    again = data.decider(2**62, "first", 0, n) if not tiles else None
 
     def act() -> Any:
-        if tiles:
-            data._walk.clock[0] = 0  # type: ignore[union-attr]
-            return decide(state, 0)
-        return again(state, 0)  # type: ignore[misc]
+        return data.decider(2**62, "first", 0, n)(state, 0) if tiles else decide(state, 0)  # tiles count stages on
 
     assert act() & 1 == 0
     return _best(act, 2_000)
@@ -101,7 +97,7 @@ def _dense(d: int, n: int) -> tuple[float, int]:
 def _tile_bytes(n: int) -> int:
     features = _tiles()
     rng = np.random.default_rng(0)
-    data = Datasets(features, 1, 1e-3, 1.0)
+    data = Datasets(features, 1, 1e-3, [1.0])
     for i in range(n):
         indices, values = data.rows(rng.uniform(-1, 1, 4), 0)
         data.append(Kept(indices[0], values[0], None), 0, i % 2, rng.random(), i)

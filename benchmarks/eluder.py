@@ -35,7 +35,7 @@ class Run(NamedTuple):
     seconds: float
 
 
-def finite(testbed: Testbed, episodes: int, scale: float) -> Eluder:
+def finite(testbed: Any, episodes: int, scale: float) -> Eluder:
     candidates = FiniteClass(testbed.tables, top=testbed.horizon)
     return Eluder(candidates, actions=testbed.actions, horizon=testbed.horizon, episodes=episodes, scale=scale)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +16,8 @@ from fpi import _kernels
 EPISODES = 3_000
 KEPT = 20  # inverse covariances per stage in the paper's scheme
 HORIZON, EPSILON, RIDGE = 500, 1.0, 1e-3
+ROUNDS = 15
+Seconds = NDArray[np.float64]
 
 
 def run(console: Console) -> None:
@@ -22,14 +25,15 @@ def run(console: Console) -> None:
     features = fpi.TileCoding.for_env(env, tiles=4, tilings=2)
     table = Table("CartPole-v1, 4 tiles, 2 tilings, horizon 500", "figure", "target", title="learn against a bare loop")
     learn, bare, bare_ints, steps, agent = _against_bare(env, features)
+    each = 1e6 / steps
     table.add_row("steps", f"{steps:,}", "")
-    table.add_row("learn", f"{learn / steps * 1e6:.2f} µs a step", "")
-    table.add_row(
-        "bare Gymnasium loop, same seeds, actions as Python ints", f"{bare_ints / steps * 1e6:.2f} µs a step", ""
-    )
-    table.add_row("the same, actions as numpy integers", f"{bare / steps * 1e6:.2f} µs a step", "")
-    table.add_row("learn / bare loop with Python ints", f"{learn / bare_ints:.2f}", "at most 1.4")
-    table.add_row("learn / bare loop with numpy integers", f"{learn / bare:.2f}", "at most 1.4")
+    table.add_row("learn", f"{np.median(learn) * each:.2f} µs a step", "")
+    for actions, loop in (("Python ints", bare_ints), ("numpy integers", bare)):
+        table.add_row(f"bare Gymnasium loop, actions as {actions}", f"{np.median(loop) * each:.2f} µs a step", "")
+    for actions, loop in (("Python ints", bare_ints), ("numpy integers", bare)):
+        ratios = learn / loop
+        found = f"{np.median(ratios):.2f} (quartiles {np.quantile(ratios, 0.25):.2f}, {np.quantile(ratios, 0.75):.2f})"
+        table.add_row(f"learn / bare loop with {actions}", found, "at most 1.4")
     console.print(table)
 
     table = Table(
@@ -54,8 +58,8 @@ def _agent(features: fpi.TileCoding, freeze: Any = "exact") -> fpi.PAC:
     )
 
 
-def _against_bare(env: gym.Env[Any, Any], features: fpi.TileCoding) -> tuple[float, float, float, int, fpi.PAC]:
-    """Best of nine of each, taken in turns so that all see the same machine.
+def _against_bare(env: gym.Env[Any, Any], features: fpi.TileCoding) -> tuple[Seconds, Seconds, Seconds, int, fpi.PAC]:
+    """Times of each, taken in turns: neighbours see the same machine, so that their ratios vary less than times do.
 
     Gymnasium checks numpy integers faster than Python's, and `learn` hands it those; so there are two bare loops.
     """
@@ -63,15 +67,14 @@ def _against_bare(env: gym.Env[Any, Any], features: fpi.TileCoding) -> tuple[flo
     recorded: list[list[Any]] = []
     _agent(features).learn(env, EPISODES, seed=0, callback=lambda e: recorded.append(list(e.actions)))
     ints = [[int(action) for action in actions] for actions in recorded]
-    learned, bare, bare_ints = [], [], []
-    for _ in range(9):
+    learned, bare, bare_ints = np.empty((3, ROUNDS))
+    for i in range(ROUNDS):
         agent = _agent(features)
         began = time.perf_counter()
         history = agent.learn(env, EPISODES, seed=0)
-        learned.append(time.perf_counter() - began)
-        bare.append(_replay(env, recorded))
-        bare_ints.append(_replay(env, ints))
-    return min(learned), min(bare), min(bare_ints), int(history.lengths.sum()), agent
+        learned[i] = time.perf_counter() - began
+        bare[i], bare_ints[i] = _replay(env, recorded), _replay(env, ints)
+    return learned, bare, bare_ints, int(history.lengths.sum()), agent
 
 
 def _replay(env: gym.Env[Any, Any], recorded: list[list[int]]) -> float:
@@ -93,14 +96,18 @@ def _paper_rows(table: Table, env: gym.Env[Any, Any], features: fpi.TileCoding, 
     reference.learn(env, episodes, seed=0, callback=lambda e: recorded.append(e.actions.tolist()))
     steps = sum(map(len, recorded))
 
-    def timed(act: Callable[[], None]) -> float:
+    twice = sum(len(actions) for number, actions in enumerate(recorded) if number & (number + 1) == 0)
+
+    def timed(act: Callable[[], Any], played: int) -> float:
         began = time.perf_counter()
         act()
         total = time.perf_counter() - began
-        return (total - _replay(env, recorded)) / steps * 1e6
+        return (total - _replay(env, recorded) * played / steps) / steps * 1e6
 
     _replay(env, recorded)
-    ours = min(timed(lambda: _agent(features, KEPT).learn(env, episodes, seed=0) and None) for _ in range(3))
+    # learn plays some episodes twice, to check that transitions are deterministic
+    rounds = [timed(lambda: _agent(features, KEPT).learn(env, episodes, seed=0), steps + twice) for _ in range(ROUNDS)]
+    ours = float(np.median(rounds))
     schemes = {
         "(a) dense NumPy, last 20 inverses": DenseScheme(features),
         "(b) the same, indexed by active tiles": SparseScheme(features),
@@ -108,7 +115,7 @@ def _paper_rows(table: Table, env: gym.Env[Any, Any], features: fpi.TileCoding, 
     name = f"{tilings} tiling{'s' if tilings > 1 else ''}, d = {features.dim}: "
     paper_bytes = KEPT * HORIZON * features.dim**2 * 8
     for label, scheme in schemes.items():
-        theirs = timed(lambda scheme=scheme: scheme.learn(env, episodes, recorded))  # type: ignore[misc]
+        theirs = timed(lambda scheme=scheme: scheme.learn(env, episodes, recorded), steps)  # type: ignore[misc]
         ratio = f"{theirs / ours:,.0f}×" + (" (target 200×)" if label.startswith("(a)") else "")
         table.add_row(name + label, str(episodes), f"{theirs:,.1f}", ratio, f"{paper_bytes / 1e9:,.1f} GB from shapes")
     memory = reference.datasets.nbytes

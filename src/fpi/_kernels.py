@@ -193,6 +193,14 @@ def slot_of(slots, code):
     return i
 
 
+@jit
+def move_slots(old, new):
+    """Enter all of one hash table into a larger, empty one."""
+    for i in range(old.shape[0]):
+        if old[i, 0] != 0:
+            new[slot_of(new, old[i, 0])] = old[i]
+
+
 @jit_inline
 def locate(bank, cell, indices, where):
     """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
@@ -1288,32 +1296,51 @@ def reconsider(core, row, size, regression, indices, values, threshold, window, 
     return 2 * int(row[ACTION])
 
 
-@jit
-def follow_tiles(bank, visited, x, narrow, grid, values, kept, clock, threshold, window, rule, seed):
-    """`recall` under tile coding as an endless generator: write the observation to x, then ask for the next code.
+# Walking through episodes under tile coding takes two endless generators: arrays then cross into compiled code once
+# instead of at every step, which would cost more than the look-up. They share `clock`, which holds the stage, the
+# episode, and whether the observation is in single precision; the tiles of the observation; and those of the last
+# exploring step in `kept`. The first has no more arrays than it needs, since each makes it slower.
 
-    Arrays cross into compiled code once instead of at every step, which would cost more than the look-up. `clock`
-    holds the stage, which counts itself on, the episode, and whether the observation is in `narrow`, of single
-    precision, instead. `kept` gets the tiles of the last exploring step. Yields -2 where x is not finite, and -1 where
-    `visited` is full.
+
+@jit
+def follow_tiles(visited, sizes, x, narrow, grid, values, indices, kept, clock, window, rule, seed):
+    """Write the observation to x, or to `narrow` in single precision, and ask for the next code; the clock goes on.
+
+    Yields -1 where no decision stands, and -2 where the observation is not finite.
     """
-    indices = np.empty(values.size, np.int32)
-    table, rows, sizes = visited.table, visited.rows, bank.sizes  # handing on all arrays would cost more than the rest
-    core = core_of(bank)
+    table, rows = visited.table, visited.rows
     while True:
         stage = clock[0]
-        episode = clock[1]
         if clock[2] != 0:
             x[:] = narrow
         code = -2
         if tile_indices(x, grid, indices):
-            size = sizes[stage]
-            code = standing(table, rows, size, stage, indices, values, window, rule, seed, episode, stage)
-            if code < 0:
-                code = recollect(
-                    core, visited, size, stage, indices, values, threshold, window, rule, seed, episode, stage
-                )
+            code = standing(table, rows, sizes[stage], stage, indices, values, window, rule, seed, clock[1], stage)
             if code > 0 and code & 1:
                 kept[:] = indices
         clock[0] += 1
+        yield code
+
+
+@jit
+def work_tiles(bank, visited, values, indices, kept, clock, datum, threshold, window, rule, seed):
+    """The code that `follow_tiles` could not give; or the result of `append`, where `clock` holds a negative stage.
+
+    Then `kept` is appended; `datum` holds its stage, action and target, and 0 comes back if that is done. Yields -1
+    where an array has no room.
+    """
+    core = core_of(bank)
+    while True:
+        if clock[0] < 0:
+            stage, action = int(datum[0]), int(datum[1])
+            block = action if bank.blocks > 1 else 0
+            code = 0 if append(bank, stage, block, kept, values, datum[2], action, clock[1]) else -1
+        else:
+            stage = clock[0] - 1
+            size = bank.sizes[stage]
+            code = recollect(
+                core, visited, size, stage, indices, values, threshold, window, rule, seed, clock[1], stage
+            )
+            if code > 0 and code & 1:
+                kept[:] = indices
         yield code

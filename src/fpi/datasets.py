@@ -17,6 +17,7 @@ from fpi.errors import InputError
 from fpi.features import NORM_TOLERANCE, FeatureMap, TileCoding
 from fpi.regression import WIDTH_TIE, RidgeBank
 
+ROOM = 4096  # states to begin with, a power of two
 EXPLORING = {
     "first": _kernels.FIRST,
     "widest": _kernels.WIDEST,
@@ -119,7 +120,7 @@ class Datasets:
         return self._kept
 
     def __len__(self) -> int:
-        return 0 if self._lazy_bank is None else int(self.bank.view.used[_kernels.LOG])
+        return 0 if self._lazy_bank is None else self._lazy_bank.view.used.item(_kernels.LOG)
 
     def _regression(self, stage: int, level: int) -> int:
         return (level - 1) * self.stages + stage
@@ -282,6 +283,8 @@ class Datasets:
 
     def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
         """Add one datum to a stage."""
+        if self._walk is not None and kept is self._walk.kept and self._walk.append(stage, action, target, episode):
+            return
         block = action if self.features.separate else 0
         regression = self._regression(stage, kept.level)
         self.bank.append(regression, block, kept.indices, kept.values, target, action, episode)
@@ -289,8 +292,8 @@ class Datasets:
     @property
     def last_episode(self) -> int:
         """The episode of the newest datum, or -1."""
-        view = self.bank.view if len(self) else None
-        return -1 if view is None else int(view.ints[len(self) - 1, _kernels.EPISODE])
+        n = len(self)
+        return self.bank.view.ints.item(n - 1, _kernels.EPISODE) if n else -1
 
     def dataset(self, stage: int, level: int = 1) -> Dataset:
         if not self.size(stage, level):
@@ -376,19 +379,24 @@ class _Walk:
         features, visited = datasets.features, datasets._visited
         assert isinstance(features, TileCoding) and visited is not None
         x, narrow = np.zeros(len(features.grid)), np.zeros(len(features.grid), np.float32)
-        clock = np.zeros(3, np.int64)
+        clock, datum = np.zeros(3, np.int64), np.zeros(3)
         indices, values = np.zeros(features.nnz, np.int32), np.full(features.nnz, features.value)
+        kept = np.zeros(features.nnz, np.int32)
         nowhere = np.zeros(0).data
         buffer = nowhere  # takes observations of its own form, faster than numpy would
         bank: _kernels.Bank | None = None
         known: _kernels.Visited | None = None
         next_code: Callable[[], int]
+        work: Callable[[], int]
 
         def renew() -> None:
-            nonlocal bank, known, next_code
+            nonlocal bank, known, next_code, work
             arrays = datasets.bank.view, visited.view
-            walk = _kernels.follow_tiles(*arrays, x, narrow, features.grid, values, indices, clock, *ruling)
-            next_code = walk.__next__
+            shared = values, indices, kept, clock
+            next_code = _kernels.follow_tiles(
+                arrays[1], arrays[0].sizes, x, narrow, features.grid, *shared, *ruling[1:]
+            ).__next__
+            work = _kernels.work_tiles(*arrays, *shared, datum, *ruling).__next__
             bank, known = arrays  # last, since an interrupt may come in between
 
         def begin(episode: int) -> Decide:
@@ -407,10 +415,21 @@ class _Walk:
                 return code
             if code == -2:
                 features.active(observation, stage)  # raises, naming the entry that is not finite
+            code = work()
+            if code >= 0:
+                return code
             visited.grow()
             renew()
             clock[0] = stage
             return decide(observation, stage)
+
+        def append(stage: int, action: int, target: float, episode: int) -> bool:
+            """Add the step that is kept; False, and nothing done, if the arrays walked through have no room for it."""
+            if bank is not datasets.bank.view:
+                return False
+            datum[0], datum[1], datum[2] = stage, action, target
+            clock[0], clock[1] = -1, episode
+            return work() == 0
 
         def read(observation: Any, stage: int) -> None:
             """Any form of numbers; the next of the same form is quicker, if it is that of one of the arrays."""
@@ -424,8 +443,9 @@ class _Walk:
             buffer = into.data
 
         self.ruling = ruling
-        self.kept = Kept(indices, values, None)
+        self.kept = Kept(kept, values, None)
         self.begin = begin
+        self.append = append
 
 
 class _Visited:
@@ -434,7 +454,7 @@ class _Visited:
     def __init__(self, actions: int, nnz: int) -> None:
         self._nnz = nnz
         self._columns = _kernels.KEY + 2 * nnz + _kernels.FIELDS * actions
-        self.view = self._make(256)
+        self.view = self._make(ROOM)
 
     def _make(self, room: int) -> _kernels.Visited:
         return _kernels.Visited(

@@ -40,11 +40,15 @@ class Trail:
     def counted(self, horizon: int) -> Trail:
         """The same with all decisions in `visits`."""
         visits = np.zeros((2, horizon), np.int64) if self.visits is None else self.visits.copy()
-        rest = self.uncounted
+        episodes, rest = [], self.uncounted
         while rest is not None:
             exploring, rest = rest
-            visits[0, : len(exploring)] += 1
-            visits[1, : len(exploring)] += np.frombuffer(exploring, np.uint8) == 0
+            episodes.append(exploring)
+        longest = max(map(len, episodes), default=0)
+        padded = b"".join(exploring.ljust(longest, b"\2") for exploring in episodes)  # 2 is no decision
+        grid = np.frombuffer(padded, np.uint8).reshape(len(episodes), longest)
+        visits[0, :longest] += np.count_nonzero(grid < 2, axis=0)
+        visits[1, :longest] += np.count_nonzero(grid == 0, axis=0)
         return replace(self, visits=visits, uncounted=None)
 
 

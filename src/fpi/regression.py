@@ -17,7 +17,7 @@ from fpi.errors import InputError
 Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
-GROWTH = 1.0625  # of the large arrays: memory stays near what is used
+ROOM = 256  # entries of an array to begin with, for sparse features; a power of two
 LARGEST = 1e60  # of features, targets and the ridge: their products stay finite
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
@@ -47,7 +47,7 @@ class RidgeBank:
             members=np.zeros(0, np.int32),
             pool=np.zeros(0),
             low=np.zeros(0, np.float32),
-            slots=np.zeros((16, 3), np.int64),
+            slots=np.zeros((1 if nnz is None else 4 * ROOM, 3), np.int64),
             used=np.zeros(5, np.int64),
         )
         if nnz is None:
@@ -103,31 +103,31 @@ class RidgeBank:
         if count and count % view.every == 0:
             row += columns * (columns + 1) // 2 + columns
         fresh: dict[str, Any] = {}
+        growth = (16, 1.0625) if self.nnz is None else (ROOM, 2.0)  # dense rows are large: no more than needed
         if log == len(view.ints):
             for name in ("ints", "floats", "indices", "values"):
-                fresh[name] = _grown(getattr(view, name), log + 1)
+                fresh[name] = _grown(getattr(view, name), log + 1, *growth)
         if count == room and members + max(4, 2 * count) > len(view.members):
-            fresh["members"] = _grown(view.members, members + max(4, 2 * count))
+            fresh["members"] = _grown(view.members, members + max(4, 2 * count), *growth)
         if pool + row > len(view.pool):
-            fresh["pool"] = _grown(view.pool, pool + row)
+            fresh["pool"] = _grown(view.pool, pool + row, *growth)
         if low + columns > len(view.low):
-            fresh["low"] = _grown(view.low, low + columns)
+            fresh["low"] = _grown(view.low, low + columns, *growth)
         if 2 * (slots + (self.nnz or 0)) > len(view.slots):
             fresh["slots"] = _rehashed(view.slots)
         if fresh:
             self._view = view._replace(**fresh)
 
 
-def _grown(array: NDArray[np.generic], least: int) -> NDArray[np.generic]:
-    grown = np.zeros((max(16, least, int(GROWTH * least)), *array.shape[1:]), array.dtype)
+def _grown(array: NDArray[np.generic], needed: int, least: int, factor: float) -> NDArray[np.generic]:
+    grown = np.zeros((max(least, int(factor * needed)), *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
 
 def _rehashed(slots: NDArray[np.int64]) -> NDArray[np.int64]:
     grown = np.zeros((2 * len(slots), 3), np.int64)
-    for entry in slots[slots[:, 0] != 0]:
-        grown[_kernels.slot_of(grown, entry[0])] = entry
+    _kernels.move_slots(slots, grown)
     return grown
 
 
