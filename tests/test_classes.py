@@ -198,6 +198,17 @@ def test_functions_and_their_tables_are_the_same_class():
 # Brute force
 
 
+def test_functions_of_the_observation_alone():
+    for_stages = FiniteClass([lambda x, stage: [x, 0.5], lambda x, stage: [0.5, x]], top=1.0, actions=2)
+    alone = FiniteClass([lambda x: [x, 0.5], lambda x: [0.5, x]], top=1.0, actions=2, key=lambda x: x)
+    np.testing.assert_array_equal(alone.rows(0.25, 3), for_stages.rows(0.25, 3))
+    assert alone.key(0.25, 3) == 0.25
+    cells = Aggregation(lambda x: [x, 1 - x], cells=2, actions=2, top=1.0)
+    np.testing.assert_array_equal(cells.rows(1, 3), [[1], [0]])
+    with pytest.raises(InputError, match=r"must take \(observation\) or \(observation, stage\)"):
+        FiniteClass([lambda: [0, 0]], top=1.0, actions=2)
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("kind", [LinearBall, GeneralizedLinear, Aggregation])
 def test_brute_force_never_exceeds_an_answer_and_attains_the_exact_ones(kind, question):

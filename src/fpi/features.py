@@ -284,12 +284,12 @@ class Function:
     ) -> None:
         self.actions = _positive_int("actions", actions)
         self.dim = 0
-        self._function = _with_stage(function)
+        self._function = with_stage(function)
         if not 0 < scale < math.inf:
             raise InputError(f"scale = {scale} is not positive and finite: pass a bound of the feature norm.")
         self.scale = float(scale)
         if key is not None:  # learners look for the method: it must not exist without a key
-            self.key = _with_stage(key)
+            self.key = with_stage(key)
 
     def __call__(self, observation: Any, stage: int = 0) -> FloatArray:
         if isinstance(observation, np.ndarray) and observation.dtype.kind == "f":
@@ -350,7 +350,7 @@ def from_config(config: Mapping[str, Any]) -> FeatureMap:
     return features
 
 
-def _with_stage(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
+def with_stage(function: Callable[..., Any]) -> Callable[[Any, int], Any]:
     """`function` as one of (observation, stage), whether it asks for the stage or not."""
     try:
         signature = inspect.signature(function)

@@ -262,7 +262,12 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
                 f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
                 "hold. Pass it: fpi.load(path, features=...)."
             )
-        agent = kind.make(features, **meta["settings"])
+        try:
+            agent = kind.make(features, **meta["settings"])
+        except InputError as error:
+            if meta["features"] is None:
+                raise ModelFileError(f"what was given for {path} is not what it was learned with: {error}") from error
+            raise
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})

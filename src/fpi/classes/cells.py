@@ -13,25 +13,26 @@ import numpy.typing as npt
 from fpi.classes import _checks
 from fpi.classes.protocol import BoolArray, FloatArray
 from fpi.errors import InputError
+from fpi.features import with_stage
 
 
 class Aggregation:
     """F = all functions into [0, top] that are constant on each of the cells 0 .. cells - 1.
 
-    `cell_of(observation, stage)` gives the cell of every action.
+    `cell_of(observation)`, or of (observation, stage), gives the cell of every action.
     """
 
     exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}
 
     def __init__(
         self,
-        cell_of: Callable[[Any, int], npt.ArrayLike],
+        cell_of: Callable[..., npt.ArrayLike],
         *,
         cells: int,
         actions: int,
         top: float,
     ) -> None:
-        self._cell_of = cell_of
+        self._cell_of = with_stage(cell_of)
         self.cells = _checks.whole("cells", cells)
         self.actions = _checks.whole("actions", actions)
         self.top = _checks.positive("top", top)

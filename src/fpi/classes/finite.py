@@ -13,6 +13,7 @@ from fpi.classes import _checks, _loops
 from fpi.classes.confidence import most_gains
 from fpi.classes.protocol import TOLERANCE, BoolArray, FloatArray
 from fpi.errors import InputError
+from fpi.features import with_stage
 
 SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: pass them again when loading
 
@@ -20,7 +21,7 @@ SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: p
 class FiniteClass:
     """Candidate functions, with one value per action, from 0 to `top`.
 
-    `functions` is a list of functions of (observation, stage), or, which is much faster, an array of tables of shape
+    `functions` is a list of functions of (observation) or (observation, stage), or, which is much faster, an array of tables of shape
     (functions, states, actions) or (functions, stages, states, actions); then the last entry of an observation is the
     number of the state. For functions, `actions` says how many values they give, and an optional
     `key(observation, stage)` promises equal values for equal keys at a stage.
@@ -30,11 +31,11 @@ class FiniteClass:
 
     def __init__(
         self,
-        functions: Sequence[Callable[[Any, int], npt.ArrayLike]] | npt.NDArray[Any],
+        functions: Sequence[Callable[..., npt.ArrayLike]] | npt.NDArray[Any],
         *,
         top: float,
         actions: int | None = None,
-        key: Callable[[Any, int], Hashable] | None = None,
+        key: Callable[..., Hashable] | None = None,
     ) -> None:
         self.top = _checks.positive("top", top)
         self.size = len(functions)
@@ -42,14 +43,14 @@ class FiniteClass:
         if isinstance(functions, np.ndarray):
             self._tables = self._arrange(functions, actions)
             self.actions = self._tables.shape[2]
-            self.key = key or _state_number
+            self.key = with_stage(key) if key else _state_number
             return
         if self.size == 0 or not all(map(callable, functions)):
             raise InputError("functions must be a list of at least one function of (observation, stage), or an array.")
-        self._functions = list(functions)
+        self._functions = [with_stage(function) for function in functions]
         self.actions = _checks.whole("actions", actions)
         if key is not None:  # learners look for the method: it must not exist without a key
-            self.key = key
+            self.key = with_stage(key)
 
     def rows(self, observation: Any, stage: int) -> FloatArray:
         """The values of all functions, one row per action."""
