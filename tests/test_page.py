@@ -1,5 +1,6 @@
 """The page of `fpi reproduce`, in a real browser: it opens from disk without network and without errors."""
 
+import math
 import os
 import re
 import shutil
@@ -213,6 +214,12 @@ def test_unfinished_studies_say_so(tmp_path):
 def test_only_what_differs_fills_the_table_of_settings(folder):
     head = tables.settings(results.read(folder)).partition("</thead>")[0]
     assert re.findall("<th>(.*?)</th>", head) == ["setting", "env", "horizon", "freeze", "action_grid"]
+
+
+def test_numbers_are_shown_without_their_last_digits():
+    pairs = {"low": [-1, -math.pi / 2], "action_grid": [[-3.0], [0.5]], "arguments": {"ridge": 0.1 + 0.2, "on": True}}
+    expected = [("low", "[-1, -1.570796327]"), ("action_grid", "[-3, 0.5]"), ("ridge", "0.3"), ("on", "true")]
+    assert list(tables._flatten(pairs)) == expected
 
 
 def test_without_plotly_the_figure_is_made_and_one_line_says_what_to_install(tmp_path, monkeypatch):

@@ -61,7 +61,17 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(value, Mapping):
             yield from _flatten(value, "" if key == "arguments" else f"{prefix}{key} ")
         elif value is not None:
-            yield prefix + key, value if isinstance(value, str) else json.dumps(value)
+            yield prefix + key, _text(value)
+
+
+def _text(value: Any) -> str:
+    """Numbers without the noise of their last digits; study.json has them whole."""
+    if isinstance(value, list):
+        alone = (each[0] if isinstance(each, list) and len(each) == 1 else each for each in value)
+        return f"[{', '.join(map(_text, alone))}]"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def numbers(results: Results) -> str:
