@@ -34,15 +34,17 @@ class StaleLog:
     def make_room(self, steps: int) -> None:
         """Have room for one more suffix of so many steps."""
         view = self.view
-        pairs, entries, data = view.used + np.array([steps, steps, 1])
+        pairs, entries, data = view.used.tolist()
         fresh: dict[str, Any] = {}
-        if pairs > len(view.pairs):
-            fresh["pairs"] = _grown(view.pairs, pairs)
+        if pairs + steps > len(view.pairs):
+            fresh["pairs"] = _grown(view.pairs, pairs + steps)
             fresh["table"] = np.zeros(2 ** int(np.ceil(np.log2(2 * len(fresh["pairs"])))), np.int32)
-        if entries > len(view.steps):
-            fresh["steps"] = _grown(view.steps, entries)
-        if data > len(view.ends):
-            fresh["ends"] = _grown(view.ends, data)
+        if entries + steps > len(view.steps):
+            fresh["steps"] = _grown(view.steps, entries + steps)
+        if data == len(view.ends):
+            fresh["ends"] = _grown(view.ends, data + 1)
+        if not fresh:
+            return
         self.view = view._replace(**fresh)
         if "table" in fresh:
             _loop.enter_pairs(self.view)
