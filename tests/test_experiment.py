@@ -405,6 +405,19 @@ def test_paired_differences_count_the_seeds_that_agree():
     assert math.isinf(alone.high) and "no CI from one seed" in str(alone)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ((203.14, 189.6, 216.7), "203.1 (189.6 to 216.7)"),
+        ((0.0667, 0.0, 0.125), "0.07 (0.00 to 0.12)"),
+        ((0.0, 0.0, 0.0), "0.0 (0.0 to 0.0)"),
+        ((-0.004, -0.005, 0.0012), "-0.0040 (-0.0050 to 0.0012)"),
+    ],
+)
+def test_intervals_show_two_figures_at_least(numbers, shown):
+    assert statistics.interval(*numbers) == shown
+
+
 def test_windows_and_headline():
     one = measured([np.repeat(np.arange(11), 10), np.repeat(np.arange(11), 10) + 1])
     np.testing.assert_array_equal(one.windows, [np.arange(11), np.arange(11) + 1])

@@ -21,9 +21,9 @@ SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: p
 class FiniteClass:
     """Candidate functions, with one value per action, from 0 to `top`.
 
-    `functions` is a list of functions of (observation) or (observation, stage), or, which is much faster, an array of tables of shape
-    (functions, states, actions) or (functions, stages, states, actions); then the last entry of an observation is the
-    number of the state. For functions, `actions` says how many values they give, and an optional
+    `functions` is a list of functions of (observation) or (observation, stage), or, which is much faster, an array of
+    tables of shape (functions, states, actions) or (functions, stages, states, actions); then the last entry of an
+    observation is the number of the state. For functions, `actions` says how many values they give, and an optional
     `key(observation, stage)` promises equal values for equal keys at a stage.
     """
 

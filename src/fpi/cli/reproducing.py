@@ -168,16 +168,14 @@ def _warnings(study: Study, out: Path) -> list[str]:
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:
     from fpi.cli.showing import show_columns
+    from fpi.experiment.statistics import interval
 
     rows = []
     for name, each in summary["settings"].items():
-        rows.append([name, *map(_band, (each["last"]["mean"], each["last"]["iqm"])), _share(each["stale"])])
+        bands = (interval(**each["last"][kind]) for kind in ("mean", "iqm"))
+        rows.append([name, *bands, _share(each["stale"])])
     title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
-
-
-def _band(band: dict[str, float]) -> str:
-    return f"{band['centre']:.1f} ({band['low']:.1f} to {band['high']:.1f})"
 
 
 def _share(stale: list[float] | None) -> str:

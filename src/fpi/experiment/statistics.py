@@ -1,9 +1,9 @@
 """What may be said about a study: bands over seeds, paired differences, and the verdict on every claim.
 
 Bands are 95% percentile bootstraps over seeds, of the mean and of the interquartile mean (IQM). With five seeds such a
-band is too narrow to decide anything by: it holds the true mean of normal numbers in 85 of 100 cases. That one setting earns more
-than another is therefore decided by the differences between runs of the same seed and Student's 95% interval, which
-keeps its word for few seeds too; and so is whether a mean agrees with a reference.
+band is too narrow to decide anything by: of normal numbers it holds the true mean in 85 of 100 cases. That one setting
+earns more than another is therefore decided by the differences between runs of one seed and Student's 95% interval,
+which keeps its word for few seeds too; and so is whether a mean agrees with a reference.
 """
 
 from __future__ import annotations
@@ -51,6 +51,17 @@ class Band:
     high: float
 
 
+def digits(*numbers: float) -> int:
+    """Digits after the point that show two figures of the largest number, and one at least."""
+    largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
+    return max(1, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
+
+
+def interval(centre: float, low: float, high: float) -> str:
+    n = digits(centre, low, high)
+    return f"{centre:.{n}f} ({low:.{n}f} to {high:.{n}f})"
+
+
 def bootstrap(values: Floats, statistic: Statistic = mean) -> Band:
     """The same values give the same band in every call."""
     draws = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
@@ -71,8 +82,9 @@ class Difference:
     seeds: int
 
     def __str__(self) -> str:
-        interval = f"95% CI {self.low:+.1f} to {self.high:+.1f}" if self.seeds > 1 else "no CI from one seed"
-        return f"{self.mean:+.1f}, {interval}, {self.agree} of {self.seeds} seeds agree"
+        n = digits(self.mean, self.low, self.high)
+        likely = f"95% CI {self.low:+.{n}f} to {self.high:+.{n}f}" if self.seeds > 1 else "no CI from one seed"
+        return f"{self.mean:+.{n}f}, {likely}, {self.agree} of {self.seeds} seeds agree"
 
 
 def paired(first: Floats, second: Floats) -> Difference:
@@ -180,9 +192,9 @@ def _level(found: Mapping[str, Measured], setting: str, low: float, high: float)
     headline = found[setting].headline
     level = paired(headline, np.zeros(len(headline)))
     if level.seeds == 1:
-        return f"{UNKNOWN}: one seed", f"{level.mean:.1f}"
+        return f"{UNKNOWN}: one seed", f"{level.mean:.{digits(level.mean)}f}"
     overlap = level.low <= high and level.high >= low
-    return (HOLDS if overlap else CONTRADICTED), f"{level.mean:.1f}, 95% CI {level.low:.1f} to {level.high:.1f}"
+    return (HOLDS if overlap else CONTRADICTED), "95% CI " + interval(level.mean, level.low, level.high)
 
 
 def _stale(found: Mapping[str, Measured], setting: str, low: float, high: float) -> tuple[str, str]:

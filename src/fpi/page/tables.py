@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from fpi.experiment.statistics import interval
 from fpi.results import Results
 
 
@@ -77,14 +78,10 @@ def _text(value: Any) -> str:
 def numbers(results: Results) -> str:
     """The headline figure of every setting."""
     rows = [
-        (f"<code>{escape(name)}</code>", _interval(last["mean"]), _interval(last["iqm"]), str(len(last["per_seed"])))
+        (f"<code>{escape(name)}</code>", interval(**last["mean"]), interval(**last["iqm"]), str(len(last["per_seed"])))
         for name, last in ((name, found["last"]) for name, found in results.summary.get("settings", {}).items())
     ]
     return table(("setting", "mean", "IQM", "seeds"), rows) if rows else ""
-
-
-def _interval(band: Mapping[str, float]) -> str:
-    return f"{band['centre']:.1f} ({band['low']:.1f} to {band['high']:.1f})"
 
 
 def speed(results: Results) -> str:
