@@ -1,6 +1,8 @@
 """The episode loop: what a history, a callback and a progress bar tell, what seeds fix, and what targets are."""
 
+import gc
 import itertools
+import weakref
 
 import environments as odd
 import gymnasium as gym
@@ -413,3 +415,18 @@ def test_a_policy_counts_stages_up_to_the_horizon():
 
 def test_episodes_are_exported_for_annotations():
     assert isinstance(learned(1)[2][0], Episode)
+
+
+def test_agents_that_are_gone_leave_no_arrays_behind():
+    """numba frees the arrays of a generator only if it came to its end."""
+    env = gym.make("CartPole-v1")
+    features = fpi.TileCoding.for_env(env, tiles=4, tilings=2)
+    agent = fpi.PAC(features, actions=2, horizon=500, epsilon=1.0, ridge=1e-3)
+    arrays = []
+    for _ in range(3):
+        agent.learn(env, 60, seed=0)
+        arrays += [weakref.ref(agent.datasets.bank.view.pool), weakref.ref(agent.datasets._visited.view.rows)]
+    assert len({id(array()) for array in arrays}) > 2  # they grew
+    del agent
+    gc.collect()
+    assert [array() for array in arrays if array() is not None] == []

@@ -1299,7 +1299,11 @@ def reconsider(core, row, size, regression, indices, values, threshold, window, 
 # Walking through episodes under tile coding takes two endless generators: arrays then cross into compiled code once
 # instead of at every step, which would cost more than the look-up. They share `clock`, which holds the stage, the
 # episode, and whether the observation is in single precision; the tiles of the observation; and those of the last
-# exploring step in `kept`. The first has no more arrays than it needs, since each makes it slower.
+# exploring step in `kept`. The first has no more arrays than it needs, since each makes it slower. Both must be told to
+# end by `clock`, and asked once more: numba never frees the arrays of a generator that was left before its end.
+
+
+ENDED = 3  # entry of the clock
 
 
 @jit
@@ -1309,7 +1313,7 @@ def follow_tiles(visited, sizes, x, narrow, grid, values, indices, kept, clock, 
     Yields -1 where no decision stands, and -2 where the observation is not finite.
     """
     table, rows = visited.table, visited.rows
-    while True:
+    while clock[ENDED] == 0:
         stage = clock[0]
         if clock[2] != 0:
             x[:] = narrow
@@ -1330,7 +1334,7 @@ def work_tiles(bank, visited, values, indices, kept, clock, datum, threshold, wi
     where an array has no room.
     """
     core = core_of(bank)
-    while True:
+    while clock[ENDED] == 0:
         if clock[0] < 0:
             stage, action = int(datum[0]), int(datum[1])
             block = action if bank.blocks > 1 else 0

@@ -5,6 +5,7 @@ Algorithms ask here in terms of observations; features, compiled loops and remem
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import _kernels
+from fpi._kernels import ENDED
 from fpi.errors import InputError
 from fpi.features import NORM_TOLERANCE, FeatureMap, TileCoding
 from fpi.regression import WIDTH_TIE, RidgeBank
@@ -379,7 +381,7 @@ class _Walk:
         features, visited = datasets.features, datasets._visited
         assert isinstance(features, TileCoding) and visited is not None
         x, narrow = np.zeros(len(features.grid)), np.zeros(len(features.grid), np.float32)
-        clock, datum = np.zeros(3, np.int64), np.zeros(3)
+        clock, datum = np.zeros(4, np.int64), np.zeros(3)
         indices, values = np.zeros(features.nnz, np.int32), np.full(features.nnz, features.value)
         kept = np.zeros(features.nnz, np.int32)
         nowhere = np.zeros(0).data
@@ -389,8 +391,17 @@ class _Walk:
         next_code: Callable[[], int]
         work: Callable[[], int]
 
+        def end() -> None:
+            """Else compiled code would hold on to its arrays for ever."""
+            clock[ENDED] = 1
+            for walk in (next_code, work) if bank is not None else ():
+                with contextlib.suppress(StopIteration):
+                    walk()
+
         def renew() -> None:
             nonlocal bank, known, next_code, work
+            end()
+            clock[ENDED] = 0
             arrays = datasets.bank.view, visited.view
             shared = values, indices, kept, clock
             next_code = _kernels.follow_tiles(
@@ -446,6 +457,10 @@ class _Walk:
         self.kept = Kept(kept, values, None)
         self.begin = begin
         self.append = append
+        self._end = end
+
+    def __del__(self) -> None:
+        self._end()
 
 
 class _Visited:
