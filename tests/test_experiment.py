@@ -2,10 +2,12 @@
 
 import json
 import math
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import fpi
 from fpi import persistence
 from fpi.algorithms import PAC
 from fpi.errors import InputError, SaveError
-from fpi.experiment import Claim, Setting, Study, conduct, statistics
+from fpi.experiment import Claim, Setting, Study, conduct, folder, statistics
 from fpi.experiment.backends import Local
 from fpi.experiment.conducting import RunFailed
 from fpi.experiment.plan import Job, probe_episodes
@@ -317,11 +319,128 @@ def test_damaged_files_are_named(tmp_path):
     conduct(small, tmp_path, backend=Local(1, start="fork"))
     path = next(tmp_path.glob("runs/*/rows.safetensors"))
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(fpi.errors.ModelFileError, match=r"rows.safetensors is damaged"):
+    with pytest.raises(
+        fpi.errors.ModelFileError, match=r"rows.safetensors is damaged.*Delete the folder .*seed-000 and"
+    ):
         statistics.measure(small, tmp_path)
-    path.with_name("manifest.json").write_text("{")
-    with pytest.raises(InputError, match="manifest.json cannot be read"):
-        conduct(small, tmp_path)
+    whole = rows_of_one(small, tmp_path / "other")
+    path.unlink()
+    conduct(small, tmp_path, backend=Local(1, start="fork"))  # a run without its rows is played again
+    assert path.read_bytes() == whole
+    for content in ("{", "[]"):
+        path.with_name("manifest.json").write_text(content)
+        with pytest.raises(InputError, match="manifest.json cannot be read"):
+            conduct(small, tmp_path)
+
+
+def rows_of_one(small, out):
+    conduct(small, out, backend=Local(1, start="fork"))
+    return next(out.glob("runs/*/rows.safetensors")).read_bytes()
+
+
+def test_a_folder_belongs_to_one_study(tmp_path):
+    small = study(0, only=replace(CARTPOLE, episodes=2))
+    conduct(small, tmp_path, backend=Local(1, start="fork"))
+    with pytest.raises(InputError, match=f"holds the study {small.name}, and this is another"):
+        conduct(replace(small, name="another"), tmp_path)
+
+
+def test_a_run_of_which_nothing_was_kept_may_be_changed(tmp_path):
+    wrong = study(0, only=replace(CARTPOLE, episodes=2, arguments={**CARTPOLE.arguments, "reward_range": [0.0, 0.5]}))
+    with pytest.raises(fpi.errors.EnvironmentMismatch, match="CartPole-v1--only--seed-000: in episode 1"):
+        conduct(wrong, tmp_path, backend=Local(1, start="fork"))
+    conduct(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
+
+
+def test_a_worker_that_dies_between_two_slices_costs_a_retry(monkeypatch, tmp_path):
+    killed = []
+    keep = folder.RunFolder.keep
+
+    def keep_and_kill(self, state):
+        keep(self, state)
+        if not killed:
+            for child in multiprocessing.active_children():
+                killed.append(child.pid)
+                child.kill()
+                child.join()
+            time.sleep(0.2)  # until the pool has seen it
+
+    monkeypatch.setattr(folder.RunFolder, "keep", keep_and_kill)
+    short = study(0, only=replace(CARTPOLE, episodes=40))
+    conduct(short, tmp_path / "killed", backend=Local(1, start="fork"), seconds=1e-9)
+    monkeypatch.undo()
+    assert killed
+    found = next((tmp_path / "killed").glob("runs/*/rows.safetensors")).read_bytes()
+    assert found == rows_of_one(short, tmp_path / "whole")
+
+
+class Odd(Exception):
+    """Two arguments: it cannot come back from another process."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+class Broken(gym.Wrapper):
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1").unwrapped)
+
+    def step(self, action):
+        raise Odd("ice", "fire")
+
+
+gym.register("test/Broken-v0", Broken, max_episode_steps=500)
+
+
+def test_errors_of_an_environment_name_run_and_place(tmp_path):
+    setting = replace(
+        CARTPOLE,
+        env="test/Broken-v0",
+        features={**TILES, "low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]},
+    )
+    with pytest.raises(RunFailed, match=r"seed-000 failed in .*test_experiment.py, line \d+: Odd: ice and fire"):
+        conduct(study(0, only=setting), tmp_path, backend=Local(1, start="fork"))
+
+
+def test_agents_that_compiled_code_does_not_know_are_refused_before_anything_is_written(tmp_path):
+    regret = replace(CARTPOLE, algorithm="Regret", arguments={"horizon": 20})
+    with pytest.raises(InputError, match="compiled episodes know fpi.PAC"):
+        conduct(study(0, only=regret), tmp_path / "out", engine="compiled")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_twin_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
+    """Worker processes import the module themselves."""
+    (tmp_path / "my_twin.py").write_text(
+        "import gymnasium as gym\n"
+        "from dataclasses import replace\n"
+        "from fpi import compiled\n"
+        "gym.register('MyCart-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=500)\n"
+        "compiled.register(replace(compiled.find('CartPole-v1'), name='MyCart-v0'))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    ranges = {"low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]}
+    own = replace(CARTPOLE, env="my_twin:MyCart-v0", features={**TILES, **ranges}, episodes=20)
+    conduct(study(0, only=own), tmp_path / "own", engine="compiled", backend=Local(1))
+    expected = study(0, only=replace(own, env="CartPole-v1"))
+    assert list(rows(tmp_path / "own").values()) == [rows_of_one(expected, tmp_path / "known")]
+
+
+def test_claims_of_an_unknown_kind_are_refused_at_once(tmp_path):
+    with pytest.raises(InputError, match="no claims of the kind 'below'; choose one of above"):
+        conduct(replace(study(0, only=CARTPOLE), claims=(Claim("x", "below", {}),)), tmp_path / "out")
+
+
+def test_levels_are_judged_only_where_they_can_be_told():
+    def judged(returns, **changes):
+        found = {"x": statistics.Measured(np.repeat(np.array(returns, float)[:, None], 100, axis=1), None)}
+        claim = Claim("", "level", {"setting": "x", "low": 190.0, "high": 210.0, "episodes": 100} | changes)
+        return statistics.judge(claim, found).verdict
+
+    assert judged([199, 200, 201]) == "holds"
+    assert judged([299, 300, 301]) == "contradicted"
+    assert judged([100, 200, 300]) == "not shown: CI too wide"
+    assert judged([199, 200, 201], episodes=50) == "not shown: other length"
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -456,7 +575,9 @@ def test_verdicts_on_two_settings(kind, first, second, verdict):
     ],
 )
 def test_verdicts_on_one_setting(kind, low, high, verdict):
-    claim = Claim("it is so", kind, {"setting": "a", "low": low, "high": high})
+    claim = Claim(
+        "it is so", kind, {"setting": "a", "low": low, "high": high} | ({"episodes": 1} if kind == "level" else {})
+    )
     stale = np.linspace(0.2, 0.3, 5)[:, np.newaxis] * [0, 1]
     assert statistics.judge(claim, {"a": measured(NOISE, stale)}).verdict == verdict
     if kind == "stale":

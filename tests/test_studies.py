@@ -201,7 +201,10 @@ def test_own_settings_share_what_they_have_in_common():
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"episods": 3}, "episods means nothing here; there are action_grid, algorithm"),
+        (
+            {"episods": 3},
+            "episods means nothing here; there are title, seeds, settings, claims, action_grid, algorithm",
+        ),
         ({"episodes": 0}, "episodes is 0"),
         ({"episodes": "many"}, "episodes is 'many'"),
         ({"env": 3}, "env is 3; pass a name"),
@@ -216,6 +219,12 @@ def test_own_settings_share_what_they_have_in_common():
         ({"settings": {"../a": {}}}, "names folders"),
         ({"settings": {"a": {"frieze": 1}}}, "setting a: frieze means nothing"),
         ({"claims": {"it helps": {"above": ["only", "none"]}}}, "give two of the settings only"),
+        ({"settings": {"_a": {}}}, "begins with a letter or digit"),
+        ({"claims": "it helps"}, "claims is no table"),
+        (
+            {"settings": {"a": {}, "b": {"episodes": 7}}, "claims": {"same": {"equal": ["a", "b"]}}},
+            "claim 'same' compares runs of 7 and",
+        ),
         ({"claims": {"it helps": {"beside": ["only", "only"]}}}, "is not of the form"),
     ],
     ids=lambda value: " ".join(map(str, value.items())) if isinstance(value, dict) else "",

@@ -6,12 +6,15 @@ They read results and know nothing of agents or environments.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fpi.errors import SaveError
 
 if TYPE_CHECKING:
     from fpi.algorithms.theory import Constants
@@ -162,7 +165,7 @@ def draw_rewards(results: Results, paths: Sequence[Path]) -> None:
         axes.remove()
     figure.supxlabel(caption(results), fontsize=9, color=GREY)
     for path in paths:
-        _finish(figure, results.study["title"], path)
+        _finish(figure, results.study["title"].replace("$", r"\$"), path)
 
 
 def _draw_curves(axes: Any, settings: Sequence[Setting], colours: dict[str, str]) -> None:
@@ -223,4 +226,10 @@ def _colours(number: int) -> Sequence[Any]:
 
 def _finish(figure: Any, title: str, path: Path) -> None:
     figure.suptitle(title)
-    figure.savefig(path, dpi=120)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:])
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SaveError(f"Could not write {path}: {error.strerror}. Make room, or choose another place.") from error

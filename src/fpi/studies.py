@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def _levels(panel: str, levels: Mapping[str, tuple[float, float]]) -> list[Claim
         Claim(
             f"{panel}, {label}: mean return {low:g} to {high:g}",
             "level",
-            {"setting": f"{panel}--{label}", "low": low, "high": high},
+            {"setting": f"{panel}--{label}", "low": low, "high": high, "episodes": EPISODES},
         )
         for label, (low, high) in levels.items()
     ]
@@ -198,6 +198,10 @@ def read(path: Path) -> Study:
 
 def from_data(name: str, content: Mapping[str, Any]) -> Study:
     """The study that a TOML file describes."""
+    known = {each.name for each in fields(Setting)}
+    unknown = sorted(set(content) - known - set(_OWN))
+    if unknown:
+        raise InputError(f"{', '.join(unknown)} means nothing here; there are {', '.join([*_OWN, *sorted(known)])}.")
     common = {key: value for key, value in content.items() if key not in _OWN}
     differing = content.get("settings", {"only": {}})
     if not (isinstance(differing, dict) and differing and all(isinstance(each, dict) for each in differing.values())):
@@ -210,9 +214,10 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
             setting = Setting.from_data(_merged(common, own))
         except FpiError as error:
             raise InputError(f"setting {label}: {error}") from error
-        if SEPARATOR in label or not re.fullmatch(r"[\w.-]+", label):
+        if SEPARATOR in label or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", label):
             raise InputError(
-                f"setting {label}: a name takes letters, digits, dots and single dashes, since it names folders."
+                f"setting {label}: a name begins with a letter or digit, and has these, dots and single dashes only, "
+                "since it names folders."
             )
         names[label] = f"{setting.env.replace('/', '-').replace(':', '-')}{SEPARATOR}{label}"
         settings[names[label]] = setting
@@ -221,7 +226,13 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
         seeds = range(seeds)
     if not isinstance(seeds, list | range):
         raise InputError(f"seeds is {seeds!r}; give their number, or a list of them.")
-    claims = tuple(_claim(text, said, names) for text, said in dict(content.get("claims", {})).items())
+    if not isinstance(content.get("claims", {}), dict):
+        raise InputError('claims is no table; write lines of the form "a sentence" = { above = ["one", "another"] }.')
+    claims = tuple(_claim(text, said, names) for text, said in content.get("claims", {}).items())
+    for claim in claims:
+        lengths = {settings[claim.arguments[which]].episodes for which in ("first", "second")}
+        if claim.kind == "equal" and len(lengths) > 1:
+            raise InputError(f"claim {claim.text!r} compares runs of {min(lengths):,} and {max(lengths):,} episodes.")
     title = str(content.get("title", name))
     return Study(name=name, title=title, settings=settings, seeds=tuple(seeds), claims=claims, size="own")
 

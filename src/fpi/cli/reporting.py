@@ -43,7 +43,7 @@ def _draw_policies(found: Results, folder: Path) -> list[str]:
     pictures.choose_offscreen()
     first: dict[str, tuple[Setting, Path]] = {}
     for setting in found.settings:
-        model = folder / "runs" / f"{setting.name}--seed-{found.study['seeds'][0]:03d}" / "model.fpi"
+        model = folder / "runs" / f"{setting.name}--seed-{min(found.study['seeds']):03d}" / "model.fpi"
         if setting.runs and model.exists():
             first.setdefault(setting.config["env"], (setting, model))
     missed = []
@@ -51,7 +51,7 @@ def _draw_policies(found: Results, folder: Path) -> list[str]:
         try:
             _draw_policy(setting, model, folder / f"policy-{setting.name}.gif")
         except Exception as error:  # screens and drivers fail in ways of their own, and the page does without a GIF
-            missed.append(f"No GIF of {environment}: {' '.join(str(error).split())}")
+            missed.append(f"No GIF of {environment}: {' '.join(str(error).split()) or type(error).__name__}")
     return missed
 
 

@@ -47,8 +47,8 @@ def reproduce(
     engine: Annotated[
         str,
         _option(
-            "gymnasium plays Gymnasium's environments, compiled their compiled twins, many times faster. The rows are "
-            "the same.",
+            "gymnasium plays Gymnasium's environments, compiled their compiled twins, many times faster. The rows of "
+            "these studies are the same.",
             "NAME",
             RUNNING,
         ),
@@ -86,7 +86,7 @@ def reproduce(
     from fpi import experiment
     from fpi.cli import showing
     from fpi.cli.watching import watched
-    from fpi.experiment import engines
+    from fpi.experiment import engines, folder
 
     if engine not in engines.ENGINES:
         raise InputError(f"--engine {engine} is unknown; choose one of {', '.join(engines.ENGINES)}.")
@@ -115,7 +115,8 @@ def reproduce(
         if stop():
             showing.say("Stopped. The same command goes on from here.")
             raise typer.Exit(STOPPED)
-    _report(whole, place)
+    with folder.locked(place):
+        _report(whole, place)
 
 
 @contextmanager
@@ -159,11 +160,18 @@ def _report(study: Study, out: Path) -> None:
 
 
 def _warnings(study: Study, out: Path) -> list[str]:
-    """What the runs warned about, each only once."""
+    """What the runs warned about, a line for every setting."""
     from fpi.experiment import folder
 
-    manifests = (folder.read_json(out / "runs" / job.id / "manifest.json") for job in study.jobs(""))
-    return list(dict.fromkeys(f"{each['id']}: {text}" for each in manifests for text in each["warnings"]))
+    told: dict[str, list[str]] = {}
+    for job in study.jobs(""):
+        manifest = folder.read_json(out / "runs" / job.id / "manifest.json")
+        told.setdefault(job.name, []).extend(f"{job.id}: {text}" for text in manifest.get("warnings", []))
+    return [
+        texts[0] + (f" ({len(texts) - 1:,} more like this in {name}.)" if len(texts) > 1 else "")
+        for name, texts in told.items()
+        if texts
+    ]
 
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:

@@ -60,7 +60,12 @@ class Local:
     def submit(self, job: Job, state: State | None, seconds: float) -> None:
         if job not in self._home:
             self._home[job] = self._idle.pop() if self._idle else self._new_process()
-        self._playing[self._home[job].submit(advance, job, state, seconds)] = job
+        try:
+            slice_of_it = self._home[job].submit(advance, job, state, seconds)
+        except BrokenProcessPool:  # it died while it had nothing to do
+            self._home[job] = self._new_process()
+            slice_of_it = self._home[job].submit(advance, job, state, seconds)
+        self._playing[slice_of_it] = job
 
     def _new_process(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, multiprocessing.get_context(self._start), initializer=_begin_worker)
@@ -85,7 +90,11 @@ class Local:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in (*self._idle, *self._home.values()):
+            workers = list((process._processes or {}).values())
             process.shutdown(wait=kind is None, cancel_futures=True)
+            if kind is not None:  # an exit would wait for the slice, which may be long
+                for worker in workers:
+                    worker.kill()
 
 
 def _begin_worker() -> None:
@@ -134,7 +143,7 @@ class Ray:
         try:
             state: State = self._ray.get(done)
         except self._ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None
+            raise error.cause from None
         except self._ray.exceptions.RayError:
             return job, Lost()
         return job, state

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from fpi.errors import FpiError
+from fpi.errors import InputError
 from fpi.experiment import folder
 from fpi.experiment.backends import Backend, Local, Lost
 from fpi.experiment.engines import make_engine
 from fpi.experiment.folder import RunFolder
 from fpi.experiment.plan import Job, Study
-from fpi.experiment.runs import State
+from fpi.experiment.runs import RunFailed, State
+from fpi.experiment.statistics import JUDGES
 
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
 
@@ -22,10 +23,6 @@ Tell = Callable[[Job, State | None], Any]
 """Called when a run begins, or goes on, and after every slice."""
 Watch = Callable[[Sequence[Job], int], AbstractContextManager[Tell]]
 """Given the runs that are to be played, and the number of those that are kept."""
-
-
-class RunFailed(FpiError, RuntimeError):
-    """A run cannot be carried out."""
 
 
 def conduct(
@@ -44,18 +41,24 @@ def conduct(
     Finished runs are kept and half-done ones go on. Whatever the backend, its number of workers and the moments at
     which this was killed and started again, the rows are the same to the bit. No slice begins after `stop` gives true.
     """
+    unknown = [claim.kind for claim in study.claims if claim.kind not in JUDGES]
+    if unknown:
+        raise InputError(f"there are no claims of the kind {unknown[0]!r}; choose one of {', '.join(JUDGES)}.")
     study = study.complete()
     for setting in study.settings.values():
         make_engine(engine, setting)
     jobs = study.jobs(engine)
     with folder.locked(out):
+        before = folder.read_json(out / "study.json").get("name", study.name)
+        if before != study.name:
+            raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another --out.")
         made_by = {"versions": folder.versions(), "revision": folder.revision()}
         places = {job: RunFolder(out, job, made_by) for job in jobs}
         folder.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
         waiting = deque(job for job in jobs if not places[job].finished)
         if waiting:
             with backend or Local() as place, watch(tuple(waiting), len(jobs) - len(waiting)) as tell:
-                _play(waiting, places, place, seconds or place.seconds, tell, stop, study.seeds[0])
+                _play(waiting, places, place, seconds or place.seconds, tell, stop, min(study.seeds))
     return study
 
 

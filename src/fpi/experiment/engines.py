@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.compiled import StaleLog, Twin
+from fpi.compiled.engine import task_for
 from fpi.errors import InputError
 from fpi.experiment.plan import Setting
 from fpi.learning import History
@@ -25,13 +27,17 @@ def make_engine(name: str, setting: Setting) -> Learn:
     if name != "compiled":
         raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
     twin = find_twin(setting)
+    task_for(setting.make_agent())  # an InputError if compiled code does not know such agents
     return lambda agent, episodes, seed, log: compiled.learn(agent, twin, episodes, seed, log=log)
 
 
 def find_twin(setting: Setting) -> Twin:
     if setting.env_args:
         raise InputError(f"{setting.env} with env_args has no compiled twin. Use the engine gymnasium.")
-    return compiled.find(setting.env, setting.action_grid)
+    module, _, name = setting.env.rpartition(":")  # as gymnasium.make reads it
+    if module:
+        importlib.import_module(module)
+    return compiled.find(name, setting.action_grid)
 
 
 def make_log(agent: Agent) -> StaleLog | None:

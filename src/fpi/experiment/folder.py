@@ -16,7 +16,7 @@ from typing import Any
 
 import fpi
 from fpi import persistence
-from fpi.errors import InputError, SaveError
+from fpi.errors import InputError, ModelFileError, SaveError
 from fpi.experiment.plan import Job
 from fpi.experiment.runs import State
 
@@ -29,6 +29,8 @@ class RunFolder:
         self.job = job
         self._made_by = made_by
         self.manifest: dict[str, Any] = read_json(self.path / "manifest.json") if self.path.exists() else {}
+        if not self.finished and not (self.path / "checkpoint.fpi").exists():
+            self.manifest = {}  # nothing was kept of it
         made_with = {name: self.manifest.get(name) for name in self._identity}
         if self.manifest and made_with != self._identity:
             name = next(name for name, value in self._identity.items() if made_with[name] != value)
@@ -48,11 +50,14 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        return bool(self.manifest.get("finished"))
+        return bool(self.manifest.get("finished")) and (self.path / "rows.safetensors").exists()
 
     def begin(self) -> State | None:
         """Make the folder, or find how far an earlier attempt came."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SaveError(f"{self.path} cannot be made: {error.strerror}. Choose another --out.") from error
         if not self.manifest:
             self.manifest = {
                 "id": self.job.id,
@@ -66,7 +71,7 @@ class RunFolder:
 
     def checkpoint(self) -> State | None:
         path = self.path / "checkpoint.fpi"
-        return State(*persistence.read(path)) if path.exists() else None
+        return State(*read_tensors(path)) if path.exists() else None
 
     def keep(self, state: State) -> None:
         persistence.write(self.path / "checkpoint.fpi", state.tensors, state.meta)
@@ -83,7 +88,7 @@ class RunFolder:
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
 
     def rows(self) -> dict[str, Any]:
-        return persistence.read(self.path / "rows.safetensors")[0]
+        return read_tensors(self.path / "rows.safetensors")[0]
 
 
 def _now() -> str:
@@ -116,9 +121,21 @@ def locked(out: Path) -> Iterator[None]:
         yield
 
 
+def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        return persistence.read(path)
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"{path} is damaged or missing. Delete the folder {path.parent} and give the same command again: only this "
+            "run is played anew."
+        ) from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError("it holds no object")
     except FileNotFoundError:  # killed before the first line was written
         return {}
     except (OSError, ValueError) as error:

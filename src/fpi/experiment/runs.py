@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
-from fpi.errors import NondeterminismWarning
+from fpi.errors import FpiError, NondeterminismWarning
 from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.plan import Job, probe_episodes
 
@@ -26,6 +27,10 @@ COLUMNS = {"return": np.float64, "length": np.int32, "explored": np.int32, "froz
 Tensors = dict[str, NDArray[Any]]
 
 PATIENCE = 0.2  # seconds between two looks at the clock, or one episode if that takes longer
+
+
+class RunFailed(FpiError, RuntimeError):
+    """A run cannot be carried out."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +127,16 @@ def advance(job: Job, state: State | None, seconds: float) -> State:
     run, _held = _held, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if run is None or state is None or (run.job, run.episodes) != (job, state.episodes):
-            run = Run(job, state)
-        run.play(seconds)
+        try:
+            if run is None or state is None or (run.job, run.episodes) != (job, state.episodes):
+                run = Run(job, state)
+            run.play(seconds)
+        except FpiError as error:
+            raise type(error)(f"{job.id}: {error}") from None
+        except Exception as error:  # of the environment, say; it may not survive the way to another process
+            file, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
+            text = " ".join(str(error).split())
+            raise RunFailed(f"{job.id} failed in {file}, line {line}: {type(error).__name__}: {text}") from None
     run.warnings += [str(each.message) for each in caught if issubclass(each.category, NondeterminismWarning)]
     _held = run
     return run.state()

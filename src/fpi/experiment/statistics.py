@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fpi import persistence, testbeds
+from fpi import testbeds
+from fpi.experiment.folder import read_tensors
 from fpi.experiment.plan import Claim, Job, Study, probe_episodes
 
 RESAMPLES = 10_000
 LAST = 0.1  # the share of a run whose mean return is the headline
 HOLDS, CONTRADICTED, UNKNOWN = "holds", "contradicted", "not shown"
+WIDEST = 3.0  # times the interval of a reference: what is wider would agree with anything
 EXACT = 1e-9  # residuals below this are rounding
 
 Floats = NDArray[np.float64]
@@ -82,6 +84,8 @@ class Difference:
     seeds: int
 
     def __str__(self) -> str:
+        if self.mean == self.low == self.high == 0:
+            return f"equal in all {self.seeds} seeds"
         n = digits(self.mean, self.low, self.high)
         likely = f"95% CI {self.low:+.{n}f} to {self.high:+.{n}f}" if self.seeds > 1 else "no CI from one seed"
         return f"{self.mean:+.{n}f}, {likely}, {self.agree} of {self.seeds} seeds agree"
@@ -123,7 +127,7 @@ def measure(study: Study, out: Path) -> dict[str, Measured]:
     found = {}
     for name, setting in study.settings.items():
         ids = (Job(name, setting, seed, "").id for seed in study.seeds)
-        runs = [persistence.read(out / "runs" / each / "rows.safetensors")[0] for each in ids]
+        runs = [read_tensors(out / "runs" / each / "rows.safetensors")[0] for each in ids]
         stale = np.stack([run["probe.stale"] for run in runs]) if "probe.stale" in runs[0] else None
         found[name] = Measured(np.stack([run["return"] for run in runs]), stale)
     return found
@@ -187,12 +191,17 @@ def _equal(found: Mapping[str, Measured], first: str, second: str) -> tuple[str,
     return (CONTRADICTED if differ else HOLDS), f"{differ:,} of {found[first].returns.size:,} episodes differ"
 
 
-def _level(found: Mapping[str, Measured], setting: str, low: float, high: float) -> tuple[str, str]:
-    """Student's interval of the mean return in the last tenth meets the interval of the reference."""
+def _level(found: Mapping[str, Measured], setting: str, low: float, high: float, episodes: int) -> tuple[str, str]:
+    """Student's interval of the mean return in the last tenth meets the reference, which is for so many episodes."""
     headline = found[setting].headline
+    played = found[setting].returns.shape[1]
+    if played != episodes:
+        return f"{UNKNOWN}: other length", f"{played:,} episodes, the reference has {episodes:,}"
     level = paired(headline, np.zeros(len(headline)))
     if level.seeds == 1:
         return f"{UNKNOWN}: one seed", f"{level.mean:.{digits(level.mean)}f}"
+    if level.high - level.low > WIDEST * (high - low):
+        return f"{UNKNOWN}: CI too wide", "95% CI " + interval(level.mean, level.low, level.high)
     overlap = level.low <= high and level.high >= low
     return (HOLDS if overlap else CONTRADICTED), "95% CI " + interval(level.mean, level.low, level.high)
 

@@ -46,7 +46,9 @@ def write(folder: Path) -> Path:
     plotly = _plotly()
     path = folder / "page.html"
     temporary = path.with_name(f".page-{secrets.token_hex(4)}.tmp")
-    text = compose(results.read(folder), sorted(folder.glob("policy-*.gif")), plotly)
+    found = results.read(folder)
+    films = [folder / f"policy-{setting.name}.gif" for setting in found.settings]
+    text = compose(found, [film for film in films if film.exists()], plotly)
     try:
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
