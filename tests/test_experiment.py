@@ -277,7 +277,7 @@ def test_more_seeds_keep_the_runs_that_are_there(undisturbed, tmp_path):
 
 def test_stopping_keeps_what_was_played(undisturbed, tmp_path):
     asked = iter([False] * 4 + [True] * 100)
-    conduct(study(), tmp_path, backend=Local(1, start="fork"), seconds=0.02, stop=lambda: next(asked))
+    conduct(study(), tmp_path, backend=Local(1, start="fork"), seconds=1e-9, stop=lambda: next(asked))
     assert list(tmp_path.glob("runs/*/checkpoint.fpi")) and len(rows(tmp_path)) < 4
     conduct(study(), tmp_path, backend=Local(1, start="fork"))
     assert rows(tmp_path) == rows(undisturbed)

@@ -5,8 +5,7 @@ Algorithms ask here in terms of observations; features, compiled loops and remem
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -377,6 +376,8 @@ def check_column(
 class _Walk:
     """A compiled walk through episodes under tile coding. It is made anew when the arrays it walks through are."""
 
+    _end: Callable[[], None] | None = None
+
     def __init__(self, datasets: Datasets, ruling: tuple[float, int, int, int]) -> None:
         features, visited = datasets.features, datasets._visited
         assert isinstance(features, TileCoding) and visited is not None
@@ -388,26 +389,27 @@ class _Walk:
         buffer = nowhere  # takes observations of its own form, faster than numpy would
         bank: _kernels.Bank | None = None
         known: _kernels.Visited | None = None
+        walks: tuple[Iterator[int], ...] = ()
         next_code: Callable[[], int]
         work: Callable[[], int]
 
         def end() -> None:
             """Else compiled code would hold on to its arrays for ever."""
             clock[ENDED] = 1
-            for walk in (next_code, work) if bank is not None else ():
-                with contextlib.suppress(StopIteration):
-                    walk()
+            for walk in walks:
+                next(walk, None)
 
         def renew() -> None:
-            nonlocal bank, known, next_code, work
+            nonlocal bank, known, walks, next_code, work
             end()
             clock[ENDED] = 0
             arrays = datasets.bank.view, visited.view
             shared = values, indices, kept, clock
-            next_code = _kernels.follow_tiles(
-                arrays[1], arrays[0].sizes, x, narrow, features.grid, *shared, *ruling[1:]
-            ).__next__
-            work = _kernels.work_tiles(*arrays, *shared, datum, *ruling).__next__
+            walks = (
+                _kernels.follow_tiles(arrays[1], arrays[0].sizes, x, narrow, features.grid, *shared, *ruling[1:]),
+                _kernels.work_tiles(*arrays, *shared, datum, *ruling),
+            )
+            next_code, work = (walk.__next__ for walk in walks)
             bank, known = arrays  # last, since an interrupt may come in between
 
         def begin(episode: int) -> Decide:
@@ -460,7 +462,8 @@ class _Walk:
         self._end = end
 
     def __del__(self) -> None:
-        self._end()
+        if self._end is not None:
+            self._end()
 
 
 class _Visited:
