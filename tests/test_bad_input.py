@@ -4,6 +4,7 @@ After every error the agent and its file are as they were before.
 """
 
 import copy
+import gc
 import itertools
 import json
 import math
@@ -251,11 +252,13 @@ class LineInterrupt:
         self.left = moment
 
     def __enter__(self):
+        gc.disable()  # a finaliser that raises here takes the trace function from under CPython's feet
         self.previous = sys.gettrace()
         sys.settrace(self.call)
 
     def __exit__(self, *_):
         sys.settrace(self.previous)
+        gc.enable()
 
     def call(self, frame, event, _):
         return self.line if frame.f_code.co_filename.startswith(SOURCES) else None
