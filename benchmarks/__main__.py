@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import accuracy, bandit, decisions, eluder, engines, learning, startup
+from benchmarks import accuracy, bandit, decisions, eluder, engines, evaluation, learning, startup
 from fpi.testbeds.__main__ import time_table
 
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "bandit": bandit.run,
     "eluder": eluder.run,
     "testbeds": testbeds,
+    "evaluation": evaluation.run,
 }
 
 

@@ -191,7 +191,7 @@ class LiteralPAC(Guarded):
             action = candidates[pick(self.seed, self.episode, stage, len(candidates))]
         return int(action), True
 
-    def predict(self, observation, stage):
+    def greedy(self, observation, stage):
         """argmax_a Q_t(s, a), eq. (3), and the prefix it rests on; at an uncovered state all data."""
         rows, data = self.rows(observation, stage), self.datasets[stage]
         k = self.freezing_index(rows, data)

@@ -214,10 +214,17 @@ class LiteralRegret(Guarded):
         return self.ladder(self.rows(observation, stage), stage, min(self.episode + 1, self.levels))
 
     def predict(self, observation, stage):
-        """pi^(l)(s) of the largest covered level, else the best estimate on all data of level 1."""
+        """pi^(l)(s) of the largest covered level, else an uncovered action, and whether any level covers."""
         covered = [rung for rung in self.standing(observation, stage) if rung.k is not None]
         if covered:
-            return covered[-1].action
+            return covered[-1].action, True
+        return self.act(observation, stage, 1)[0], False
+
+    def greedy(self, observation, stage):
+        """The same with the best estimate on all data of level 1 where none covers."""
+        action, is_covered = self.predict(observation, stage)
+        if is_covered:
+            return action
         rows, data = self.rows(observation, stage), self.datasets[stage, 1]
         return self.best(*data.values(rows, len(data)), among=np.arange(self.actions))
 

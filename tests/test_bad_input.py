@@ -22,6 +22,7 @@ import environments as odd
 import gymnasium as gym
 import numpy as np
 import pytest
+from literal import pick
 
 import fpi
 from fpi import persistence
@@ -1145,7 +1146,10 @@ def test_a_limit_that_nobody_declared_is_named_when_it_is_met(file_of):
 def test_predict_works_before_learning_and_is_pure(features, file_of):
     agent = make_agent(features)
     before = file_of(agent)
-    assert [agent.predict(np.zeros(2), stage) for stage in range(HORIZON)] == [0] * HORIZON
+    answers = [agent.predict(np.zeros(2), stage) for stage in range(HORIZON)]
+    assert answers == [pick(0, 0, stage, 3) for stage in range(HORIZON)]  # no seed yet, and everything is uncovered
+    assert answers == [agent.predict(np.zeros(2), stage) for stage in range(HORIZON)]
+    assert {agent.predict(np.zeros(2), stage, explore=False) for stage in range(HORIZON)} == {0}
     assert not agent.explain(np.zeros(2), 0).covered
     assert file_of(agent) == before
     agent.learn(odd.Walk(), 12, seed=0)
@@ -1210,7 +1214,9 @@ def test_an_observation_that_cannot_be_read_is_named(unchanged, observation, say
 def test_equal_actions_tie_and_the_lowest_wins():
     agent = trained(60, lambda: lambda observation: linear(observation)[[0, 0, 0]])
     assert agent.data_stored > 0
-    assert {agent.predict(observation, stage) for observation in grid() for stage in range(HORIZON)} == {0}
+    questions = list(itertools.product(grid(), range(HORIZON)))
+    assert {agent.predict(*question, explore=False) for question in questions} == {0}
+    assert {decision.action for question in questions if (decision := agent.decide(*question)).covered} == {0}
 
 
 def test_zero_features_are_sure_of_nothing_to_know():

@@ -230,7 +230,7 @@ def test_every_class_finds_nearly_best_actions(kind):
     agent.learn(testbed.env(), 400, seed=0)
     starts = testbed.held_out(60)
     random = testbed.gaps(starts, testbeds.random_policy(3, 0)).mean()
-    assert testbed.gaps(starts, testbed.policy(agent.predict)).mean() < 0.25 * random
+    assert testbed.gaps(starts, testbed.policy(agent.greedy)).mean() < 0.25 * random
     assert agent.datasets.size(0, 2) > 0  # level 1 is full
     assert all(len(agent.dataset(0, level)) <= agent.dataset_bound(level) for level in range(1, agent.levels + 1))
 

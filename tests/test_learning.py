@@ -1,5 +1,6 @@
 """The episode loop: what a history, a callback and a progress bar tell, what seeds fix, and what targets are."""
 
+import copy
 import gc
 import itertools
 import weakref
@@ -301,6 +302,57 @@ def test_evaluating_plays_predictions_and_reports_raw_returns():
     assert history.returns[0] == pytest.approx(total, rel=1e-12)
 
 
+def test_evaluated_episodes_are_numbered_on_from_those_learned_from():
+    """Each plays pi_t of its own number t, as learning would have: the random rule draws anew in every episode."""
+    agent = make_agent(explore="random")
+    agent.learn(odd.Walk(), 3, seed=5)
+    env = Remembers()
+    history = fpi.evaluate(agent, env, 4, seed=4)
+    policy, played, covered = agent.policy(), [], []
+    for number, start in enumerate(env.starts):
+        policy.reset()
+        position, count = start, 0
+        for stage in range(HORIZON):
+            observation = np.array([position, stage / 10])
+            decision = agent.decide(observation, stage, agent.episodes + number)
+            assert policy(observation) == decision.action
+            played.append(decision.action)
+            count += decision.covered
+            position += 0.1 * (decision.action - 1)
+        covered.append(count)
+    assert env.actions == played
+    assert history.frozen.tolist() == covered
+    assert history.covered_share == sum(covered) / (4 * HORIZON)
+    observation = np.array([9.0, 0.0])  # nowhere near the data
+    numbered = {agent.decide(observation, 0, number).action for number in range(20)}
+    assert len(numbered) > 1 and not agent.decide(observation, 0).covered
+
+
+def test_the_policy_at_an_uncovered_state_is_what_learning_plays_next():
+    for explore in ("first", "widest", "greedy", "random"):
+        agent, episodes = make_agent(explore=explore), []
+        agent.learn(odd.Walk(), 25, seed=5)
+        before = copy.deepcopy(agent)
+        agent.learn(odd.Walk(), 1, callback=episodes.append)
+        (episode,) = episodes
+        answers = [before.predict(seen, stage) for stage, seen in enumerate(episode.observations[: episode.length])]
+        assert answers == episode.actions.tolist(), explore
+        assert episode.explored >= 0
+
+
+def test_an_agent_that_only_predicts_is_evaluated_by_that():
+    class OnlyPredicts:
+        actions, horizon = 3, HORIZON
+
+        def predict(self, observation, stage):
+            return stage % 3
+
+    env = Remembers()
+    history = fpi.evaluate(OnlyPredicts(), env, 2, seed=4)
+    assert env.actions == [stage % 3 for stage in range(HORIZON)] * 2
+    assert len(history.frozen) == 0 and np.isnan(history.covered_share)
+
+
 def test_evaluating_changes_neither_agent_nor_run(tmp_path):
     agent, env = make_agent(), odd.Walk()
     first = agent.learn(env, 10, seed=0)
@@ -404,9 +456,10 @@ def test_a_policy_counts_stages_up_to_the_horizon():
     agent = learned(30)[0]
     policy = agent.policy()
     observation = np.array([0.2, 0.1])
-    for _ in range(2):
+    policy.reset()  # nothing was played, so this is still the coming episode
+    for number in range(agent.episodes, agent.episodes + 2):
         assert [policy(observation) for _ in range(HORIZON)] == [
-            agent.predict(observation, stage) for stage in range(HORIZON)
+            agent.decide(observation, stage, number).action for stage in range(HORIZON)
         ]
         with pytest.raises(InputError, match=r"asked for 5 actions, its whole horizon. Call policy.reset\(\)"):
             policy(observation)

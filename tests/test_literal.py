@@ -194,9 +194,12 @@ def assert_same_policy(agent, literal, env):
     for stage in range(literal.horizon):
         for state in range(0, env.sizes[stage], 4):
             observation = env.observation(stage, state)
-            action, k = literal.predict(observation, stage)
+            action, explores = literal.act(observation, stage)
+            best, k = literal.greedy(observation, stage)
             known = agent.explain(observation, stage)
+            assert agent.decide(observation, stage) == (action, not explores)
             assert agent.predict(observation, stage) == known.action == action
+            assert agent.predict(observation, stage, explore=False) == best
             assert known.prefix == k
             rows, data = literal.rows(observation, stage), literal.datasets[stage]
             np.testing.assert_allclose(known.widths, data.widths(rows, k)[0].astype(float), rtol=1e-8)
@@ -234,7 +237,7 @@ def test_worlds_hold_what_their_names_say():
 
     literal, env = data("zero and tiny"), WORLDS["zero and tiny"].env()
     assert len(literal.datasets[0]) > 0
-    start = [literal.predict(env.observation(0, state), 0)[1] for state in range(15)]
+    start = [literal.greedy(env.observation(0, state), 0)[1] for state in range(15)]
     assert start[0] == 0 and start[1] == 0 and start[2] > 0  # zero, tiny, and a state that needs data
 
     for name in ("many data", "many data on tiles"):
@@ -266,7 +269,7 @@ def test_the_reference_by_hand():
     assert literal.datasets[0].targets == pytest.approx([0.2, 0.2, 0.8, 0.8])
     values, _ = literal.datasets[0].values(np.eye(2), 4)
     assert values.astype(float) == pytest.approx([0.4 / 3, 1.6 / 3])
-    assert literal.predict(0, 0) == (1, 4)
+    assert literal.greedy(0, 0) == (1, 4)
 
 
 def test_early_ends_pay_the_mapped_absorbing_reward():

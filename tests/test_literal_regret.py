@@ -143,7 +143,9 @@ def assert_same_standing(agent, literal, env):
     for stage in range(literal.horizon):
         for state in range(env.sizes[stage]):
             observation = env.observation(stage, state)
-            assert agent.predict(observation, stage) == literal.predict(observation, stage)
+            assert agent.decide(observation, stage) == literal.predict(observation, stage)
+            assert agent.predict(observation, stage) == literal.predict(observation, stage)[0]
+            assert agent.predict(observation, stage, explore=False) == literal.greedy(observation, stage)
             if state % 4 == 0:
                 standings, rungs = agent.standings(observation, stage), literal.standing(observation, stage)
                 assert len(standings) == len(rungs)
@@ -287,7 +289,7 @@ def test_the_reference_by_hand():
     assert first.values.astype(float) == pytest.approx([0.15, 0.6])
     assert (first.k, second.k, third.k) == (6, 15, None)
     assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [1], [1]]
-    assert literal.predict(0, 0) == 1
+    assert literal.predict(0, 0) == (1, True)
 
     patient = LiteralRegret(features, actions=2, horizon=1, explore="first")  # at scale 1 both are kept
     assert [patient.learn_episode(env) for _ in range(36)][6:] == [([0], 0, [2])] * 15 + [([1], 0, [2])] * 15

@@ -500,9 +500,10 @@ def nothing_changes_inside_an_episode(bench: _Bench) -> None:
 
 def policies_count_stages(bench: _Bench) -> None:
     agent = bench.whole.agent
-    policy, other = agent.policy(), agent.policy()
+    remedy = "Let every policy count its own stages, from 0 on and again from 0 after reset()."
+    stages = range(min(agent.horizon, 10))
     for observation, _ in bench.probes:
-        stages = range(min(agent.horizon, 10))
+        policy, other = agent.policy(), agent.policy()
         expected = [agent.predict(observation, stage) for stage in stages]
         actions = []
         for _ in stages:
@@ -512,9 +513,17 @@ def policies_count_stages(bench: _Bench) -> None:
         _require(
             actions == expected,
             f"policy() gave the actions {actions} where predict at stages 0, 1, ... gives {expected}",
-            "Let every policy count its own stages, from 0 on and again from 0 after reset().",
+            remedy,
         )
         policy.reset()
+        short = agent.policy()
+        short(observation)
+        short.reset()
+        _require(
+            all(policy(observation) == short(observation) for _ in stages),
+            "after reset(), policies whose first episodes had different lengths go different ways",
+            remedy,
+        )
 
 
 def saving_replaces_the_file_in_one_piece(bench: _Bench) -> None:

@@ -221,6 +221,13 @@ class Datasets:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
+    def decide(self, observation: Any, stage: int, window: int, explore: str, seed: int, episode: int) -> int:
+        """pi_t at one state, as `decider` has it, from nothing but the data."""
+        ruling = self.threshold, window, EXPLORING[explore], seed, episode
+        rows = self.rows(observation, stage)
+        code: int = _kernels.decide(self.bank.view, stage, *rows, self.features.actions, *ruling, stage)
+        return code
+
     def decider(self, window: int, explore: str, seed: int, episode: int) -> Decide:
         """pi_t as a function (observation, stage) -> 2 * action, plus 1 at an uncovered state; stages come in order.
 

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +52,26 @@ class Trail:
         return replace(self, visits=visits, uncounted=None)
 
 
-class Learner(Protocol):
-    """What the loop asks of an algorithm."""
+class Decision(NamedTuple):
+    """What a policy does at a state."""
+
+    action: int
+    covered: bool | None
+    """Whether the data cover all its actions; None where the agent does not tell."""
+
+
+class Player(Protocol):
+    """What evaluation asks of an agent. One that has `decide` too is asked that, see `deciding`."""
 
     actions: int
     horizon: int
+
+    def predict(self, observation: Any, stage: int) -> int: ...
+
+
+class Learner(Player, Protocol):
+    """What the loop asks of an algorithm."""
+
     rewards: RewardRange
     trail: Trail
 
@@ -65,8 +80,6 @@ class Learner(Protocol):
 
     def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
         """End the episode: from now on `trail` holds. `explored` is (stage, action, return) of the step to store."""
-
-    def predict(self, observation: Any, stage: int) -> int: ...
 
     @property
     def data_stored(self) -> int: ...
@@ -112,6 +125,11 @@ class History:
 
     def __len__(self) -> int:
         return len(self.returns)
+
+    @property
+    def covered_share(self) -> float:
+        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
+        return float(self.frozen.sum() / self.lengths.sum()) if len(self.frozen) else math.nan
 
 
 def learn(
@@ -300,10 +318,11 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
     )
 
 
-def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
-    """Play the agent's predictions. Every agent meets the same start states under the same `seed`.
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
+    """Play the learned policy. Every agent meets the same start states under the same `seed`.
 
-    The agent does not change, and `learn` afterwards goes on as if this had not happened.
+    An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
+    `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
     """
     check_count("episodes", episodes)
     check_count("seed", seed)
@@ -311,28 +330,46 @@ def evaluate(agent: Learner, env: Env, episodes: int, seed: int = 0) -> History:
     control.check_horizon(env, agent.horizon)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, np.int64)
+    covered = np.zeros(episodes, np.int64)
+    told = True
     for i, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
+        decide = deciding(agent, i)
         observation, _ = env.reset(seed=int(start))
         rewards = []
         for stage in range(agent.horizon):
-            action = agent.predict(observation, stage)
-            observation, reward, terminated, truncated, _ = env.step(moves[2 * action])
+            decision = decide(observation, stage)
+            observation, reward, terminated, truncated, _ = env.step(moves[2 * decision.action])
             rewards.append(float(reward))
+            told = told and decision.covered is not None
+            covered[i] += bool(decision.covered)
             if terminated or truncated:
                 break
         returns[i] = math.fsum(rewards)
         lengths[i] = len(rewards)
-    return History(returns, lengths, np.full(episodes, -1, np.int64))
+    return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+
+
+def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
+    """The learned policy in the episode that comes `number` episodes after those learned from."""
+    if not hasattr(agent, "decide"):
+        return lambda observation, stage: Decision(agent.predict(observation, stage), None)
+    episode = agent.episodes + number
+    return lambda observation, stage: agent.decide(observation, stage, episode)
 
 
 class Policy:
-    """The learned policy for ordinary loops: it counts the stages itself. Call `reset` when an episode begins."""
+    """The learned policy for ordinary loops: it counts stages and episodes itself. Call `reset` when one begins."""
 
-    def __init__(self, agent: Learner) -> None:
+    def __init__(self, agent: Player) -> None:
         self._agent = agent
+        self._number = 0
+        self._decide = deciding(agent, 0)
         self.stage = 0
 
     def reset(self) -> None:
+        if self.stage:
+            self._number += 1
+            self._decide = deciding(self._agent, self._number)
         self.stage = 0
 
     def __call__(self, observation: Any) -> int:
@@ -341,12 +378,12 @@ class Policy:
                 f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an "
                 "episode begins."
             )
-        action = self._agent.predict(observation, self.stage)
+        action = self._decide(observation, self.stage).action
         self.stage += 1
         return action
 
 
-def _moves(env: Env, learner: Learner) -> Moves:
+def _moves(env: Env, learner: Player) -> Moves:
     """The environment's own action for every code; numpy's integers are what its space checks fastest."""
     first = control.check_spaces(env, learner.actions)
     return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]

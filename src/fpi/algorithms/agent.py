@@ -16,7 +16,7 @@ from fpi.algorithms.theory import Constants
 from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Decide, Kept
 from fpi.errors import InputError, ModelFileError
-from fpi.learning import Callback, History, Policy, Trail
+from fpi.learning import Callback, Decision, History, Policy, Trail
 
 MOST_CELLS = 10_000_000
 
@@ -108,7 +108,8 @@ class Summary:
 class Agent:
     """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
 
-    An algorithm adds how it decides (`decider`), what it would do now (`predict`) and why (`explain`).
+    An algorithm adds how it acts while it learns (`decider`), the same as a question that changes nothing (`decide`),
+    the best estimate (`greedy`), and why (`explain`).
     """
 
     def __init__(self, settings: Common, datasets: Any) -> None:
@@ -126,8 +127,26 @@ class Agent:
     def decider(self, trail: Trail) -> Decide:
         raise NotImplementedError
 
-    def predict(self, observation: Any, stage: int) -> int:
+    def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
+        """pi_t(s) in the episode of this number, the coming one if None, and whether the state is covered."""
         raise NotImplementedError
+
+    def greedy(self, observation: Any, stage: int) -> int:
+        """The best action by the data so far, also at a state that they do not cover."""
+        raise NotImplementedError
+
+    def predict(self, observation: Any, stage: int, explore: bool = True) -> int:
+        """The action of the learned policy, the same for the same question until more is learned.
+
+        It is that of the coming episode t: at a covered state the frozen decision, elsewhere an uncovered action by the
+        exploring rule, as learning would take it. `explore=False` takes the best estimate on all data there; early
+        stages may have no data at all. Whatever is promised (`explain`) rests on covered states and holds for both.
+        """
+        return self.decide(observation, stage).action if explore else self.greedy(observation, stage)
+
+    def _draw(self, episode: int | None) -> tuple[int, int]:
+        """What the exploring rule "random" hashes beside the stage: seed and episode."""
+        return self.trail.seed or 0, self.episodes if episode is None else episode
 
     def learn(
         self,
@@ -186,7 +205,7 @@ class Agent:
         return Summary(self.episodes, visits[0], visits[1], data)
 
     def policy(self) -> Policy:
-        """The learned policy for ordinary loops; it counts the stages itself."""
+        """The learned policy for ordinary loops; it counts stages and episodes itself."""
         return Policy(self)
 
     def check_stage(self, stage: int) -> None:

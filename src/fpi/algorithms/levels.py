@@ -21,7 +21,7 @@ Data exist for levels below L-bar only, so at L-bar itself any action of A^(L-ba
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from fpi import _kernels
 from fpi.algorithms.agent import Agent, Common
 from fpi.datasets import EXPLORING, Dataset, Decide
 from fpi.errors import InputError
-from fpi.learning import Trail
+from fpi.learning import Decision, Trail
 
 MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
 
@@ -163,7 +163,7 @@ class LeveledAgent(Agent):
     def decider(self, trail: Trail) -> Decide:
         """Lines 3 to 13 of an episode; `learning.learn` and `Agent.commit` do the rest."""
         assert trail.seed is not None
-        seed, episode, rule = trail.seed, trail.episodes, EXPLORING[self.settings.explore]
+        seed, episode = trail.seed, trail.episodes
         level = min(episode + 1, self.levels + 1)  # line 3
         self._playing = playing = []
 
@@ -177,10 +177,7 @@ class LeveledAgent(Agent):
                 return 2 * last.action
             level = last.level  # lines 10 to 12
             playing.append(level)
-            # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
-            values = standings[-2].values if level > 1 else last.values
-            candidates = np.where(last.uncovered, -1.0, 0.0)
-            action: int = _kernels.explore(rule, candidates, np.square(last.widths), values, seed, episode, stage)
+            action = self._explore(standings, seed, episode, stage)
             self.datasets.keep(rows, observation, action, level)
             return 2 * action + 1
 
@@ -219,6 +216,16 @@ class LeveledAgent(Agent):
         action, bar = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
         return Standing(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
 
+    def _explore(self, standings: Sequence[Standing], seed: int, episode: int, stage: int) -> int:
+        """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
+        last = standings[-1]
+        # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
+        values = standings[-2].values if last.level > 1 else last.values
+        candidates = np.where(last.uncovered, -1.0, 0.0)
+        rule = EXPLORING[self.settings.explore]
+        action: int = _kernels.explore(rule, candidates, np.square(last.widths), values, seed, episode, stage)
+        return action
+
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def standings(self, observation: Any, stage: int) -> tuple[Standing, ...]:
@@ -233,11 +240,22 @@ class LeveledAgent(Agent):
                 break
         return tuple(standings)
 
-    def predict(self, observation: Any, stage: int) -> int:
-        """pi^(l) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
+    def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
+        """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
+
+        While learning, l also falls with what was met earlier in an episode; here every state stands for itself.
+        """
         standings = self.standings(observation, stage)
-        frozen = [standing.action for standing in standings if standing.action is not None]
-        return frozen[-1] if frozen else int(_kernels.best(standings[0].values, -1.0 * standings[0].allowed))
+        action = _frozen_action(standings)
+        if action is not None:
+            return Decision(action, True)
+        return Decision(self._explore(standings, *self._draw(episode), stage), False)
+
+    def greedy(self, observation: Any, stage: int) -> int:
+        """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
+        standings = self.standings(observation, stage)
+        action = _frozen_action(standings)
+        return int(_kernels.best(standings[0].values, -1.0 * standings[0].allowed)) if action is None else action
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
@@ -265,6 +283,12 @@ class LeveledAgent(Agent):
             raise InputError(f"level is {level!r}; this agent has levels 1 to {self.levels}.")
         data: Dataset = self.datasets.dataset(stage, level)
         return data
+
+
+def _frozen_action(standings: Sequence[Standing]) -> int | None:
+    """The action of the last level that covers the state, if any does."""
+    frozen = [standing.action for standing in standings if standing.action is not None]
+    return frozen[-1] if frozen else None
 
 
 def _reason(action: int, standings: tuple[Standing, ...]) -> str:

@@ -37,7 +37,7 @@ from fpi.algorithms.theory import Constants
 from fpi.datasets import Dataset, Datasets, Decide
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
-from fpi.learning import Trail
+from fpi.learning import Decision, Trail
 from fpi.regression import SMALLEST_RIDGE
 
 UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
@@ -171,8 +171,15 @@ class PAC(Agent):
         assert trail.seed is not None
         return self.datasets.decider(self.settings.window, self.settings.explore, trail.seed, trail.episodes)
 
-    def predict(self, observation: Any, stage: int) -> int:
-        """The best action by the data so far: argmax of Q_t at a covered state, else of the estimate on all data."""
+    def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
+        """Line 3 as a question: pi_t(s) in the episode of this number, the coming one if None; nothing changes."""
+        self.check_stage(stage)
+        ruling = self.settings.window, self.settings.explore, *self._draw(episode)
+        code = self.datasets.decide(observation, stage, *ruling)
+        return Decision(code >> 1, not code & 1)
+
+    def greedy(self, observation: Any, stage: int) -> int:
+        """argmax of Q_t at a covered state, else of the estimate on all data."""
         return self._answer(observation, stage)[0]
 
     def _answer(
@@ -191,7 +198,7 @@ class PAC(Agent):
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
-        action, frozen, prefix, widths, values = self._answer(observation, stage)
+        _, frozen, prefix, widths, values = self._answer(observation, stage)
         alpha = self.alpha(stage, prefix)
         errors = (
             np.full(self.actions, math.inf) if math.isinf(alpha) else alpha * widths + self.settings.misspecification
@@ -203,7 +210,7 @@ class PAC(Agent):
             worst = later * self.settings.epsilon + self.settings.misspecification
             gap = 2 * float(errors.max()) + 2 * (left - 1) * worst  # Lemma 6, from this stage on
         return Explanation(
-            action=action,
+            action=self.predict(observation, stage),
             covered=frozen is not None,
             freezing_index=frozen,
             prefix=prefix,

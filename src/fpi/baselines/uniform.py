@@ -7,7 +7,7 @@ from typing import Any
 from fpi import _kernels
 from fpi.baselines.learner import Baseline
 from fpi.datasets import Decide
-from fpi.learning import Trail
+from fpi.learning import Decision, Trail
 
 
 class Uniform(Baseline):
@@ -17,11 +17,15 @@ class Uniform(Baseline):
         super().__init__(actions, horizon, reward_range)
 
     def decider(self, trail: Trail) -> Decide:
-        return lambda _, stage: 2 * self._action(trail, stage)
+        return lambda _, stage: 2 * self._action(trail.seed, trail.episodes, stage)
 
     def predict(self, observation: Any, stage: int) -> int:
         """What it would play in its next episode."""
-        return self._action(self.trail, stage)
+        return self.decide(observation, stage, self.episodes).action
 
-    def _action(self, trail: Trail, stage: int) -> int:
-        return int(_kernels.pick(trail.seed or 0, trail.episodes, stage, self.actions))
+    def decide(self, observation: Any, stage: int, episode: int) -> Decision:
+        """What it plays in the episode of this number."""
+        return Decision(self._action(self.trail.seed, episode, stage), None)
+
+    def _action(self, seed: int | None, episode: int, stage: int) -> int:
+        return int(_kernels.pick(seed or 0, episode, stage, self.actions))

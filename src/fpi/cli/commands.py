@@ -358,6 +358,7 @@ def evaluate(
         "95% interval": showing.mean_interval(returns, seed),
         "smallest, largest": f"{returns.min():.2f}, {returns.max():.2f}",
         "steps": f"{steps.mean():.1f} on average, {steps.min():,} to {steps.max():,}",
+        "at covered states": f"{history.covered_share:.1%} of decisions",
     }
     showing.show_table(f"{model} in {episodes:,} episodes", rows)
 

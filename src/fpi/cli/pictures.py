@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fpi import control
 from fpi.algorithms import Agent
 from fpi.control import Env
 from fpi.errors import EnvironmentMismatch, SaveError
+from fpi.learning import deciding
 
 FASTEST = 50  # pictures a second; players slow faster ones down
 USUAL = 30  # where the environment does not say
@@ -38,18 +39,16 @@ def check_drawable(env: Env) -> None:
         )
 
 
-def frames(
-    agent: Agent, env: Env, episodes: int, seed: int, choose: Callable[[Any, int], int] | None = None
-) -> Iterator[NDArray[np.uint8]]:
-    """Pictures of the learned policy (or of `choose`) from the start states of `fpi.evaluate` under the same seed."""
-    choose = choose or agent.predict
+def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
     first_action = control.check_spaces(env, agent.actions)
     control.check_horizon(env, agent.horizon)
-    for start in np.random.SeedSequence(seed).generate_state(episodes):
+    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes)):
+        decide = deciding(agent, number)
         observation, _ = env.reset(seed=int(start))
         yield _picture(env)
         for stage in range(agent.horizon):
-            action = first_action + choose(observation, stage)
+            action = first_action + decide(observation, stage).action
             observation, _, terminated, truncated, _ = env.step(action)
             yield _picture(env)
             if terminated or truncated:

@@ -61,8 +61,7 @@ def _draw_policy(setting: Setting, model: Path, path: Path) -> None:
         config["env"], config.get("env_args", {}), config.get("action_grid"), render_mode="rgb_array"
     )
     agent = fpi.load(model)
-    decide = agent.decider(agent.trail)
-    shown = pictures.frames(agent, env, episodes=1, seed=0, choose=lambda *seen: decide(*seen) >> 1)
+    shown = pictures.frames(agent, env, episodes=1, seed=0)
     fps = pictures.usual_fps(env)
     every = math.ceil(fps / MOST_FPS)
     pictures.write_gif(path, _smaller(islice(shown, 0, every * MOST_PICTURES, every)), fps / every)

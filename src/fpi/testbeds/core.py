@@ -201,7 +201,7 @@ class Testbed(ABC):
         return KeyedFeatures(self) if self.finite else Features(self)
 
     def policy(self, predict: Callable[[IntArray, int], int]) -> Policy:
-        """An agent's `predict(observation, stage)` as a function of states."""
+        """An agent's `predict` or `greedy`, functions of (observation, stage), as a function of states."""
         return lambda state: predict(self.observation(state), state[0])
 
     def env(self, noise: str = "bernoulli") -> Shell:

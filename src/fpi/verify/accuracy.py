@@ -6,7 +6,7 @@ import numpy as np
 
 from fpi.algorithms.pac import PAC
 from fpi.testbeds.core import FloatArray, State, Testbed
-from fpi.verify.exact import Values, lowest_value, played_policy, pool, predicted_policy
+from fpi.verify.exact import Values, greedy_policy, lowest_value, played_policy, pool
 from fpi.verify.monitors import Monitor
 from fpi.verify.tally import ROUNDING, Tally
 
@@ -16,7 +16,7 @@ STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 
 
 class Accuracy(Monitor[PAC]):
-    """Looks at fresh states every time, under two policies: pi_t and the predicted one.
+    """Looks at fresh states every time, under two policies: pi_t and the greedy one.
 
     Lemma 4: |Q~_k - Q^pi| <= alpha |phi| + kappa for prefixes k, half of them spread evenly and half over magnitudes.
     Lemma 5: |Q_t - Q^pi| <= alpha eps + kappa at covered (s, a).
@@ -38,7 +38,7 @@ class Accuracy(Monitor[PAC]):
 
     def check(self) -> None:
         self._checks += 1
-        makers = (played_policy, predicted_policy)
+        makers = (played_policy, greedy_policy)
         policies = [Values(self.testbed, make(self.testbed, self.agent)) for make in makers]
         for stage, states in enumerate(pool(self.testbed, self._walks, seed=self._checks)):
             prefixes = self._prefixes(stage)

@@ -23,12 +23,12 @@ def played_policy(testbed: Testbed, agent: PAC) -> Policy:
     return lambda state: decide(testbed.observation(state), state[0]) >> 1
 
 
-def predicted_policy(testbed: Testbed, agent: PAC) -> Policy:
-    """What `predict` answers: the same where covered, elsewhere the best estimate.
+def greedy_policy(testbed: Testbed, agent: PAC) -> Policy:
+    """What `predict(..., explore=False)` answers: the same where covered, elsewhere the best estimate.
 
     Lemmas 2 to 6 hold for it too. Their proofs need that stored suffixes are followed, and those lie in covered states.
     """
-    return testbed.policy(agent.predict)
+    return testbed.policy(agent.greedy)
 
 
 class Values:

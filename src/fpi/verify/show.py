@@ -60,7 +60,7 @@ class Sea:
     name: str
     seed: int
     solved: int | None
-    """Episodes until the predicted policy was good and stayed so, to within 0.5%; None if it is not at the end."""
+    """Episodes until the greedy policy was good and stayed so, to within 0.5%; None if it is not at the end."""
     last_datum: int
     """Episodes until nothing was left to explore on the way."""
     data: int
@@ -84,7 +84,7 @@ def solve_sea(instance: Instance, seed: int) -> Sea:
         if looked >= last_datum or n <= looked + looked // 200:
             return  # nothing has changed, or not much
         looked = n
-        good = testbed.gap(start, testbed.policy(agent.predict)) <= SOLVED * best
+        good = testbed.gap(start, testbed.policy(agent.greedy)) <= SOLVED * best
         good_since = (good_since or n) if good else None
 
     agent.learn(testbed.env(instance.noise), instance.episodes, seed=seed, callback=look)
@@ -114,7 +114,7 @@ class Growth:
     bound: float
     """D of Lemma 1."""
     gap: float
-    """Mean loss of the predicted policy at 300 held-out starts."""
+    """Mean loss of the greedy policy at 300 held-out starts."""
     random_gap: float
     """The same of a random policy."""
 
@@ -139,7 +139,7 @@ def grow(instance: Instance, seed: int) -> Growth:
         [len(agent.dataset(stage)) for stage in range(agent.horizon)],
         independent,
         agent.dataset_bound,
-        float(testbed.gaps(starts, testbed.policy(agent.predict)).mean()),
+        float(testbed.gaps(starts, testbed.policy(agent.greedy)).mean()),
         float(testbed.gaps(starts, random_policy(testbed.actions, seed)).mean()),
     )
 
