@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/.ready
+WITH := .venv/.with-
 
 .PHONY: help run test bench clean
 
@@ -13,28 +13,30 @@ help:
 	@echo "The first of run, test and bench sets up .venv, which takes a few minutes."
 	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
 
-run: $(READY)
+run: $(WITH)mujoco,report
 	$(BIN)/fpi reproduce figure2 --quick --engine compiled
 
-test: $(READY)
+test: $(WITH)dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
 
-bench: $(READY)
+bench: $(WITH)dev
 	$(BIN)/python -m benchmarks
 
-# The stamp is touched last, so an install that broke off is done again.
-$(READY): pyproject.toml
+.NOTPARALLEL: # there is one .venv
+
+# fpi and the extras in the name of the stamp, which is touched last: an install that broke off is done again.
+$(WITH)%: pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "fpi needs Python 3.11 or newer, and there is no $(PYTHON) here." \
 		"Install it, or name another: make PYTHON=/path/to/python"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("fpi needs Python 3.11 or newer, and \
 	$(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python" % sys.version_info[:2])'
-	@echo "Setting up .venv; this takes a few minutes and happens once."
+	@echo "Setting up .venv for [$*]; this takes a few minutes and happens once."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
 clean:

@@ -731,11 +731,15 @@ def test_a_folder_that_is_read_only(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("missing", "words", "part"),
     [
-        ("mujoco", ("train", "InvertedPendulum-v5", "--action-grid", "3"), 'pip install "fpi[mujoco]"'),
+        (
+            "mujoco",
+            ("train", "InvertedPendulum-v5", "--action-grid", "3"),
+            'pip install "frozen-policy-iteration[mujoco]"',
+        ),
         (
             "tensorboard",
             ("train", "CartPole-v1", "--tensorboard", "board", "--out", "m.fpi"),
-            'pip install "fpi[tensorboard]"',
+            'pip install "frozen-policy-iteration[tensorboard]"',
         ),
     ],
 )

@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -627,3 +628,71 @@ def test_a_load_that_forgets_is_caught(monkeypatch):
         CheckFailed, match="a loaded agent is the one saved: learn.10., save, load and learn.10. is another"
     ):
         fpi.check_agent(lambda: PAC(tiles(), actions=2, horizon=3, epsilon=1.0, ridge=0.5), POINTS)
+
+
+# Compiled code must not be led astray, whatever an agent does
+
+INSIDE = """
+import numpy as np
+import fpi
+from fpi import regression
+from test_contract import POINTS, tiles
+regression.ROOM = 16
+
+class StoresEverywhere(fpi.PAC):
+    '''Stores an uncovered step when it comes, at all stages, and compares decisions with what the data say.'''
+
+    def decider(self, trail):
+        decide = super().decider(trail)
+
+        def and_store(observation, stage):
+            known = self.datasets.consult(observation, stage)
+            explores = known.covered_at is None
+            widest = int(np.argmax(known.widths >= known.widths.max() - 2e-9))
+            action = widest if explores else self.predict(observation, stage)
+            code = decide(observation, stage)
+            assert code == 2 * action + explores, (stage, code, action, explores)
+            for other in range(3 * explores):
+                self.datasets.append(self.datasets.kept, other, action, 0.5, trail.episodes)
+            return code
+
+        return and_store
+
+agent = StoresEverywhere(tiles(), actions=2, horizon=3, epsilon=0.3, ridge=0.5, explore="widest")
+history = agent.learn(POINTS(), 100, seed=3)
+assert agent.data_stored > 100 and history.frozen.any()
+"""
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain Python", "compiled"])
+def test_data_appended_inside_an_episode_count_from_the_next_step_on(compiled):
+    """In plain Python a read out of bounds is an error every time, and not a crash now and then."""
+    script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + INSIDE
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": str(int(not compiled))}
+    command = [sys.executable, "-W", "ignore:overflow encountered", "-c", script]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+EXPLORERS = {
+    "tiles": (pac(tiles), POINTS),
+    "one-hot": (pac(one_hot), STATES),
+    "function": (pac(function, epsilon=0.01), STATES),
+    "levels": (regret(tiles, ridge=0.1), POINTS),
+    "levels, bumps": (regret(bumps, ridge=0.01), POINTS),
+}
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+@pytest.mark.parametrize("stage", [-1, 3, 10**6])
+def test_stages_that_do_not_exist_are_refused(name, stage):
+    make_agent, make_env = EXPLORERS[name]
+    agent, (observation, _) = make_agent(), make_env().reset(seed=0)
+    decide = agent.decider(replace(agent.trail, seed=0))
+    with pytest.raises(InputError, match=f"stage is {stage}; there are stages 0 to 2"):
+        decide(observation, stage)
+    decide(observation, 2)
+    kept = agent.datasets.kept
+    with pytest.raises(InputError, match=f"stage is {stage}; there are stages 0 to 2"):
+        agent.datasets.append(kept, stage, 0, 0.5, 0)
+    assert agent.data_stored == 0

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,8 +15,6 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PyFixedReps.RBF import RBF as OtherRBF
-from PyFixedReps.TileCoder import TileCoder, TileCoderConfig
 
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import (
@@ -232,46 +231,34 @@ def test_booleans_and_scalars_are_numbers_too() -> None:
     assert OneHot(3, 2).key(np.int64(1)) == 1
 
 
-# Against PyFixedReps, which has no spare cell of its own: it gets one tile more, on a range one tile longer.
-# Its cascade offsets are then shares i/tilings of a tile, its wrap is modulo the tiles without the spare.
+# Against PyFixedReps; recorded/pyfixedreps.py asked it and says how
+
+PYFIXEDREPS = json.loads((Path(__file__).parent / "recorded" / "pyfixedreps.json").read_text())
 
 
-@settings(deadline=None)
-@given(codings(), st.data())
-def test_tiles_agree_with_pyfixedreps(coding: TileCoding, data: st.DataObject) -> None:
-    description = coding.to_config()
-    tilings, tiles, wrap = (description[name] for name in ("tilings", "tiles", "wrap"))
+@pytest.mark.parametrize("asked", PYFIXEDREPS["tilings"])
+def test_tiles_agree_with_pyfixedreps(asked: dict[str, Any]) -> None:
+    tilings, tiles = asked["tilings"], asked["tiles"]
     cascade = np.repeat(np.arange(tilings)[:, None] / tilings, len(tiles), axis=1)
-    ours = from_config({**description, "offsets": cascade.tolist()})
-    assert isinstance(ours, TileCoding)
-    longer = coding.high + (coding.high - coding.low) / np.array(tiles)
-    other = TileCoder(
-        TileCoderConfig(
-            tiles=[count + 1 for count in tiles],
-            tilings=tilings,
-            dims=len(tiles),
-            input_ranges=list(zip(coding.low, longer, strict=True)),
-            bound=["wrap" if each else "clip" for each in wrap],
-        )
+    ours = TileCoding(
+        asked["low"], asked["high"], tiles=tiles, tilings=tilings, actions=1, wrap=asked["wrap"], offsets=cascade
     )
-    observation = at_position(coding, data.draw(between_edges(coding)))
     strides = np.cumprod([1] + [count + 1 for count in tiles])
-    theirs = [
-        tuple(int(index) % int(strides[-1]) // int(low) % int(high // low) for low, high in itertools.pairwise(strides))
-        for index in other.get_indices(observation)
-    ]
-    if tilings == 1:  # no offsets, so no spare cell on our side
-        theirs = [tuple(min(c, n - 1) for c, n in zip(cell, tiles, strict=True)) for cell in theirs]
-    assert cells_of(ours, observation) == theirs
+    for observation, indices in zip(asked["observations"], asked["indices"], strict=True):
+        theirs = [
+            tuple(index % int(strides[-1]) // int(low) % int(high // low) for low, high in itertools.pairwise(strides))
+            for index in indices
+        ]
+        if tilings == 1:  # no offsets, so no spare cell on our side
+            theirs = [tuple(min(c, n - 1) for c, n in zip(cell, tiles, strict=True)) for cell in theirs]
+        assert cells_of(ours, observation) == theirs
 
 
-@settings(deadline=None)
-@given(st.lists(st.floats(-3, 3), min_size=2, max_size=2))
-def test_one_clipped_tiling_is_that_of_pyfixedreps(values: list[float]) -> None:
+def test_one_clipped_tiling_is_that_of_pyfixedreps() -> None:
     ours = TileCoding([-1, -1], [1, 1], tiles=[4, 8], tilings=1, actions=1)
-    other = TileCoder(TileCoderConfig(tiles=[4, 8], tilings=1, dims=2, input_ranges=[(-1, 1)] * 2))
-    theirs = int(other.get_indices(np.array(values))[0])
-    assert cells_of(ours, values) == [(theirs % 4, theirs // 4)]
+    asked = PYFIXEDREPS["one clipped tiling"]
+    for observation, index in zip(asked["observations"], asked["indices"], strict=True):
+        assert cells_of(ours, observation) == [(index % 4, index // 4)]
 
 
 # Every built-in map
@@ -459,10 +446,10 @@ def test_rbf_is_a_share_for_every_center(observation: list[float], width: float)
 
 
 def test_rbf_is_that_of_pyfixedreps_normalised() -> None:
-    centers = np.random.default_rng(0).uniform(-1, 1, (6, 3))
-    inside = centers.mean(axis=0)
-    other = OtherRBF({"centers": centers, "width": 0.4 * math.sqrt(2)}).encode(inside)  # type: ignore[no-untyped-call]
-    np.testing.assert_allclose(RBF(centers, 0.4, 1).state(inside), other / other.sum(), rtol=1e-12)
+    asked = PYFIXEDREPS["bumps"]
+    theirs = np.array(asked["features"])
+    ours = RBF(asked["centers"], 0.4, 1).state(asked["observation"])
+    np.testing.assert_allclose(ours, theirs / theirs.sum(), rtol=1e-12)
 
 
 def test_rbf_width_may_differ_between_dimensions() -> None:

@@ -46,7 +46,7 @@ def succeed(*command, cwd, **environment):
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     succeed(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY, cwd=folder)
-    (path,) = folder.glob("fpi-*-py3-none-any.whl")
+    (path,) = folder.glob("frozen_policy_iteration-*-py3-none-any.whl")
     return path
 
 
@@ -55,7 +55,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     package = {name for name in names if name.startswith("fpi/")}
     sources = {path.relative_to(REPOSITORY / "src").as_posix() for path in REPOSITORY.glob("src/fpi/**/*.py")}
     assert package == sources | {"fpi/py.typed"}
-    assert all(re.match(r"fpi-[\d.]+\.dist-info/", name) for name in set(names) - package)
+    assert all(re.match(r"frozen_policy_iteration-[\d.]+\.dist-info/", name) for name in set(names) - package)
 
 
 def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
@@ -80,7 +80,7 @@ def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
     Path(site, "lent.pth").write_text(sysconfig.get_path("purelib"))
     file, version = succeed(python, "-c", "import fpi; print(fpi.__file__, fpi.__version__)", cwd=empty).split()
     assert Path(file).is_relative_to(site)
-    assert wheel.name.startswith(f"fpi-{version}-")
+    assert wheel.name.startswith(f"frozen_policy_iteration-{version}-")
     assert "train" in succeed(clean / "bin" / "fpi", "--help", cwd=empty)
 
 
@@ -176,10 +176,12 @@ def test_nothing_imports_pickle(tmp_path):
 
 # The commands
 
+TOOLS = "python fpi ruff mypy lint-imports pytest"
+
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder with the Makefile and a stand-in for Python that only notes what is asked of it."""
+    """A folder with the Makefile and a stand-in for Python and tools that only notes what is asked of it."""
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, tmp_path)
     stand_in = tmp_path / "stand-in"
@@ -187,7 +189,7 @@ def checkout(tmp_path):
         f"""#!/bin/sh
 case "$*" in
     -c*) exec {sys.executable} "$@" ;;
-    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+    "-m venv .venv") mkdir -p .venv/bin; for tool in {TOOLS}; do cp "$0" .venv/bin/$tool; done ;;
     *) echo "$*" >> asked; [ ! -e broken ] ;;
 esac
 """
@@ -196,15 +198,26 @@ esac
     return tmp_path
 
 
-def test_an_install_that_broke_off_is_done_again(checkout):
-    make = ("make", "PYTHON=./stand-in", "bench")
+@pytest.mark.parametrize(
+    ("target", "extras"), [("run", "mujoco,report"), ("test", "dev"), ("bench", "dev")], ids=["run", "test", "bench"]
+)
+def test_every_command_installs_what_it_needs_once_and_again_if_that_broke_off(checkout, target, extras):
+    make = ("make", "PYTHON=./stand-in", target)
     (checkout / "broken").touch()
     assert run(*make, cwd=checkout).returncode != 0
     (checkout / "broken").unlink()
     succeed(*make, cwd=checkout)
     succeed(*make, cwd=checkout)
-    install, bench = "-m pip install --quiet --editable .[dev]", "-m benchmarks"
-    assert (checkout / "asked").read_text().splitlines() == [install, install, bench, bench]
+    first, second, *work = (checkout / "asked").read_text().splitlines()
+    assert first == second == f"-m pip install --quiet --editable .[{extras}]"
+    assert work and work == 2 * work[: len(work) // 2] and not any("install" in line for line in work)
+
+
+def test_running_first_leaves_the_tools_to_be_installed(checkout):
+    for target in ("run", "test", "run", "bench"):
+        succeed("make", "PYTHON=./stand-in", target, cwd=checkout)
+    installs = [line for line in (checkout / "asked").read_text().splitlines() if "install" in line]
+    assert [line.rpartition("[")[2] for line in installs] == ["mujoco,report]", "dev]"]
 
 
 def test_an_old_or_absent_python_is_named(checkout):

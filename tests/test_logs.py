@@ -208,7 +208,7 @@ def test_tensorboard_forgets_episodes_that_are_played_again(tmp_path):
 
 def test_without_tensorboard_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
-    with pytest.raises(MissingExtra, match=r'pip install "fpi\[tensorboard\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "frozen-policy-iteration\[tensorboard\]"'):
         fpi.TensorBoardLog(tmp_path / "board")
     assert not (tmp_path / "board").exists()
 

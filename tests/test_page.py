@@ -228,7 +228,7 @@ def test_without_plotly_the_figure_is_made_and_one_line_says_what_to_install(tmp
     told = reporting.write_report(tmp_path)
     assert (tmp_path / "figure.png").exists() and (tmp_path / "figure.pdf").exists()
     assert not (tmp_path / "page.html").exists()
-    assert told[-1] == 'page.html needs plotly, which is not installed: pip install "fpi[report]".'
+    assert told[-1] == 'page.html needs plotly, which is not installed: pip install "frozen-policy-iteration[report]".'
 
 
 def test_the_gif_is_an_episode(folder):

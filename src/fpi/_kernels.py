@@ -1308,9 +1308,9 @@ ENDED = 3  # entry of the clock
 
 @jit
 def follow_tiles(visited, sizes, x, narrow, grid, values, indices, kept, clock, window, rule, seed):
-    """Write the observation to x, or to `narrow` in single precision, and ask for the next code; the clock goes on.
+    """Write the observation to x, or to `narrow` in single precision, and its stage to the clock; ask for the code.
 
-    Yields -1 where no decision stands, and -2 where the observation is not finite.
+    Yields -1 where no decision stands, and -2 where there is no such stage or the observation is not finite.
     """
     table, rows = visited.table, visited.rows
     while clock[ENDED] == 0:
@@ -1318,11 +1318,10 @@ def follow_tiles(visited, sizes, x, narrow, grid, values, indices, kept, clock, 
         if clock[2] != 0:
             x[:] = narrow
         code = -2
-        if tile_indices(x, grid, indices):
+        if 0 <= stage < sizes.size and tile_indices(x, grid, indices):
             code = standing(table, rows, sizes[stage], stage, indices, values, window, rule, seed, clock[1], stage)
             if code > 0 and code & 1:
                 kept[:] = indices
-        clock[0] += 1
         yield code
 
 
@@ -1340,7 +1339,7 @@ def work_tiles(bank, visited, values, indices, kept, clock, datum, threshold, wi
             block = action if bank.blocks > 1 else 0
             code = 0 if append(bank, stage, block, kept, values, datum[2], action, clock[1]) else -1
         else:
-            stage = clock[0] - 1
+            stage = clock[0]
             size = bank.sizes[stage]
             code = recollect(
                 core, visited, size, stage, indices, values, threshold, window, rule, seed, clock[1], stage

@@ -123,11 +123,15 @@ class Datasets:
     def __len__(self) -> int:
         return 0 if self._lazy_bank is None else self._lazy_bank.view.used.item(_kernels.LOG)
 
-    def _regression(self, stage: int, level: int) -> int:
+    def _regression(self, stage: int, level: int = 1) -> int:
+        """The number of a regression. Compiled code goes wherever it is sent, so stages are checked here."""
+        if not 0 <= stage < self.stages:
+            raise InputError(f"stage is {stage!r}; there are stages 0 to {self.stages - 1}.")
         return (level - 1) * self.stages + stage
 
     def size(self, stage: int, level: int = 1) -> int:
-        return 0 if self._lazy_bank is None else int(self.bank.view.sizes[self._regression(stage, level)])
+        regression = self._regression(stage, level)
+        return 0 if self._lazy_bank is None else int(self.bank.view.sizes[regression])
 
     def sizes(self) -> NDArray[np.int64]:
         """Data per level (rows) and stage."""
@@ -229,7 +233,7 @@ class Datasets:
         return code
 
     def decider(self, window: int, explore: str, seed: int, episode: int) -> Decide:
-        """pi_t as a function (observation, stage) -> 2 * action, plus 1 at an uncovered state; stages come in order.
+        """pi_t as a function (observation, stage) -> 2 * action, plus 1 at an uncovered state.
 
         The features of the last uncovered step are kept for `append`.
         """
@@ -251,10 +255,11 @@ class Datasets:
         built_in = hasattr(self.features, "to_config")
 
         def decide(observation: Any, stage: int) -> int:
+            regression = self._regression(stage)
             indices, values = self.rows(observation, stage)
             while True:
                 code: int = _kernels.recall(
-                    self.bank.view, visited.view, stage, indices[0], values[0], *settings, stage
+                    self.bank.view, visited.view, regression, indices[0], values[0], *settings, stage
                 )
                 if code >= 0:
                     break
@@ -291,10 +296,10 @@ class Datasets:
 
     def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
         """Add one datum to a stage."""
+        regression = self._regression(stage, kept.level)
         if self._walk is not None and kept is self._walk.kept and self._walk.append(stage, action, target, episode):
             return
         block = action if self.features.separate else 0
-        regression = self._regression(stage, kept.level)
         self.bank.append(regression, block, kept.indices, kept.values, target, action, episode)
 
     @property
@@ -381,12 +386,12 @@ def check_column(
 
 
 class _Walk:
-    """A compiled walk through episodes under tile coding. It is made anew when the arrays it walks through are."""
+    """A compiled walk through episodes under tile coding, made anew whenever the arrays it walks through are."""
 
     _end: Callable[[], None] | None = None
 
     def __init__(self, datasets: Datasets, ruling: tuple[float, int, int, int]) -> None:
-        features, visited = datasets.features, datasets._visited
+        features, regressions, visited = datasets.features, datasets.bank, datasets._visited
         assert isinstance(features, TileCoding) and visited is not None
         x, narrow = np.zeros(len(features.grid)), np.zeros(len(features.grid), np.float32)
         clock, datum = np.zeros(4, np.int64), np.zeros(3)
@@ -410,7 +415,7 @@ class _Walk:
             nonlocal bank, known, walks, next_code, work
             end()
             clock[ENDED] = 0
-            arrays = datasets.bank.view, visited.view
+            arrays = regressions.view, visited.view
             shared = values, indices, kept, clock
             walks = (
                 _kernels.follow_tiles(arrays[1], arrays[0].sizes, x, narrow, features.grid, *shared, *ruling[1:]),
@@ -420,12 +425,13 @@ class _Walk:
             bank, known = arrays  # last, since an interrupt may come in between
 
         def begin(episode: int) -> Decide:
-            if bank is not datasets.bank.view or known is not visited.view:
-                renew()
-            clock[0], clock[1] = 0, episode
+            clock[1] = episode
             return decide
 
         def decide(observation: Any, stage: int) -> int:
+            if bank is not regressions.view or known is not visited.view:
+                renew()
+            clock[0] = stage
             try:
                 buffer[:] = observation  # a copy, since environments may reuse theirs
             except (TypeError, ValueError, NotImplementedError):
@@ -434,18 +440,17 @@ class _Walk:
             if code >= 0:
                 return code
             if code == -2:
+                datasets._regression(stage)  # raises if there is no such stage
                 features.active(observation, stage)  # raises, naming the entry that is not finite
             code = work()
             if code >= 0:
                 return code
             visited.grow()
-            renew()
-            clock[0] = stage
             return decide(observation, stage)
 
         def append(stage: int, action: int, target: float, episode: int) -> bool:
             """Add the step that is kept; False, and nothing done, if the arrays walked through have no room for it."""
-            if bank is not datasets.bank.view:
+            if bank is not regressions.view:
                 return False
             datum[0], datum[1], datum[2] = stage, action, target
             clock[0], clock[1] = -1, episode

@@ -42,7 +42,8 @@ def extras_named(environment: str) -> Iterator[None]:
     except gym.error.DependencyNotInstalled as error:
         if "mujoco" in str(error).lower():
             raise MissingExtra(
-                f'{environment} needs MuJoCo, which is not installed. It is an extra: pip install "fpi[mujoco]".'
+                f"{environment} needs MuJoCo, which is not installed. It is an extra: "
+                'pip install "frozen-policy-iteration[mujoco]".'
             ) from error
         raise MissingExtra(f"{environment} needs a package that is not installed: {_one_line(error)}") from error
 

@@ -128,7 +128,8 @@ class TensorBoardLog(_Log):
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
             raise MissingExtra(
-                'TensorBoard is not installed. Logs for it are an extra: pip install "fpi[tensorboard]".'
+                "TensorBoard is not installed. Logs for it are an extra: "
+                'pip install "frozen-policy-iteration[tensorboard]".'
             ) from error
         self.folder = Path(folder)
         self._events, self._summaries = event_pb2, summary_pb2

@@ -32,7 +32,8 @@ class RidgeBank:
     def __init__(self, dim: int, ridge: float, *, regressions: int, blocks: int, nnz: int | None) -> None:
         self.nnz = nnz
         cells = regressions * blocks
-        self._view = _kernels.Bank(
+        # The arrays as compiled code takes them, valid until the next append.
+        self.view = _kernels.Bank(
             ridge=float(ridge),
             dim=int(dim),
             blocks=int(blocks),
@@ -51,16 +52,11 @@ class RidgeBank:
             used=np.zeros(5, np.int64),
         )
         if nnz is None:
-            self._view.cells[:, _kernels.LOCAL] = dim
-
-    @property
-    def view(self) -> _kernels.Bank:
-        """The arrays, as compiled code takes them; valid until the next append."""
-        return self._view
+            self.view.cells[:, _kernels.LOCAL] = dim
 
     @property
     def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._view if isinstance(part, np.ndarray))
+        return sum(part.nbytes for part in self.view if isinstance(part, np.ndarray))
 
     def append(
         self,
@@ -73,29 +69,29 @@ class RidgeBank:
         episode: int = 0,
     ) -> None:
         """Add one datum; `action` and `episode` are kept with it for the caller."""
-        while not _kernels.append(self._view, regression, block, indices, values, target, action, episode):
-            self._reserve(regression * self._view.blocks + block)
+        while not _kernels.append(self.view, regression, block, indices, values, target, action, episode):
+            self._reserve(regression * self.view.blocks + block)
 
     def widen(self, nnz: int) -> None:
         """Let sparse data have up to `nnz` active columns."""
         assert self.nnz is not None
         if nnz > self.nnz:
             more = ((0, 0), (0, nnz - self.nnz))
-            self._view = self._view._replace(
-                indices=np.pad(self._view.indices, more, constant_values=-1),
-                values=np.pad(self._view.values, more),
+            self.view = self.view._replace(
+                indices=np.pad(self.view.indices, more, constant_values=-1),
+                values=np.pad(self.view.values, more),
             )
             self.nnz = nnz
 
     def members(self, regression: int) -> NDArray[np.int64]:
         """Log numbers of a regression's data, in joint order."""
-        view = self._view
+        view = self.view
         used = int(view.used[_kernels.LOG])
         return np.flatnonzero(view.ints[:used, _kernels.CELL] // view.blocks == regression)
 
     def _reserve(self, cell: int) -> None:
         """Make room for one more datum in a cell, where `_kernels.append` found none."""
-        view = self._view
+        view = self.view
         log, members, pool, low, slots = view.used.tolist()
         count, local, _, room = view.cells[cell].tolist()
         columns = local + (self.nnz or 0)
@@ -116,7 +112,7 @@ class RidgeBank:
         if 2 * (slots + (self.nnz or 0)) > len(view.slots):
             fresh["slots"] = _rehashed(view.slots)
         if fresh:
-            self._view = view._replace(**fresh)
+            self.view = view._replace(**fresh)
 
 
 def _grown(array: NDArray[np.generic], needed: int, least: int, factor: float) -> NDArray[np.generic]:

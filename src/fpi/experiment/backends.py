@@ -122,7 +122,9 @@ class Ray:
         try:
             import ray
         except ImportError as error:
-            raise MissingExtra('Ray is not installed. It is an extra: pip install "fpi[ray]".') from error
+            raise MissingExtra(
+                'Ray is not installed. It is an extra: pip install "frozen-policy-iteration[ray]".'
+            ) from error
         self._ray: Any = ray
         self._address, self._workers = address, workers
         self._advance: Any = self._ray.remote(num_cpus=1, max_retries=RAY_RETRIES)(advance)

@@ -63,7 +63,9 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise MissingExtra('page.html needs plotly, which is not installed: pip install "fpi[report]".') from error
+        raise MissingExtra(
+            'page.html needs plotly, which is not installed: pip install "frozen-policy-iteration[report]".'
+        ) from error
     return str(get_plotlyjs())
 
 
