@@ -1,11 +1,15 @@
-"""Run all benchmarks, or those named: `python -m benchmarks accuracy learning`."""
+"""Run all benchmarks, or those named: `python -m benchmarks accuracy learning`.
+
+`python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead.
+"""
 
 import argparse
+import sys
 from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import accuracy, bandit, decisions, eluder, engines, evaluation, learning, startup
+from benchmarks import accuracy, bandit, compare_versions, decisions, eluder, engines, evaluation, learning, startup
 from fpi.testbeds.__main__ import time_table
 
 
@@ -28,6 +32,8 @@ BENCHMARKS: dict[str, Callable[[Console], None]] = {
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["compare-versions"]:
+        sys.exit(compare_versions.main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(BENCHMARKS), help=f"any of {', '.join(BENCHMARKS)}")
     names = parser.parse_args().names
