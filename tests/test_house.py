@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from email.parser import Parser
@@ -245,6 +246,8 @@ def test_make_alone_says_what_there_is(checkout):
 def integrate(checkout):
     """Run .ci/run with a Makefile whose `test` is this line, and with stand-ins for what it may call."""
     shutil.copytree(REPOSITORY / ".ci", checkout / ".ci")
+    for step in ("bounds", "wheel"):
+        (checkout / ".ci" / step).write_text(f"#!/bin/sh\necho {step}\n[ ! -e {step}-broken ]\n")
     tools = checkout / "tools"
     tools.mkdir()
     for name in ("bash", "dirname", "env", "id", "make", "sh"):
@@ -260,22 +263,63 @@ def integrate(checkout):
     return integrate
 
 
-def test_continuous_integration_runs_make_test(integrate):
+def test_continuous_integration_runs_make_test_and_two_more_steps(integrate, checkout):
     passed = integrate("echo tested, browser $$FPI_NEED_BROWSER", chromium="")
-    assert (passed.returncode, passed.stdout) == (0, "tested, browser 1\n")
+    assert (passed.returncode, passed.stdout) == (0, "tested, browser 1\nbounds\nwheel\n")
     assert integrate("false", chromium="").returncode != 0
+    for step in ("bounds", "wheel"):
+        (checkout / f"{step}-broken").touch()
+        assert integrate("true", chromium="").returncode != 0
+        (checkout / f"{step}-broken").unlink()
 
 
 def test_continuous_integration_installs_a_browser(integrate, checkout):
     install = f'case "$*" in *install*) {shutil.which("touch")} {checkout}/tools/installed ;; esac; echo noise'
-    assert integrate("echo browser $$FPI_NEED_BROWSER", apt_get=install).stdout == "browser 1\n"
+    assert integrate("echo browser $$FPI_NEED_BROWSER", apt_get=install).stdout.startswith("browser 1\n")
     assert (checkout / "tools" / "installed").exists()
 
 
 def test_continuous_integration_goes_on_without_a_browser(integrate):
     passed = integrate("echo tested, browser $$FPI_NEED_BROWSER", apt_get="echo no network; exit 100")
     assert passed.returncode == 0
-    assert passed.stdout.splitlines() == [
+    assert passed.stdout.splitlines()[:2] == [
         "There is no chromium here and apt could not install it: the page will not be tested in a browser.",
         "tested, browser",
     ]
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_bounds_are_checked_only_where_a_planted_mistake_is_noticed(checkout, noticed):
+    shutil.copytree(REPOSITORY / ".ci", checkout / ".ci")
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"""#!/bin/sh
+case "$1" in
+    -c) {"echo IndexError; exit 1" if noticed else "echo 4.0"} ;;
+    *) echo "$*" "$NUMBA_BOUNDSCHECK" "$NUMBA_CACHE_DIR" > asked; [ -d "$NUMBA_CACHE_DIR" ] ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    result = run(checkout / ".ci" / "bounds", cwd=checkout)
+    assert (result.returncode == 0) == noticed == (checkout / "asked").exists()
+    if not noticed:
+        assert "was not noticed" in result.stdout and "4.0" in result.stdout
+        return
+    *tests, checked, cache = (checkout / "asked").read_text().split()
+    named = {path.name for path in REPOSITORY.glob("tests/test_*.py") if f"tests/{path.name}" in tests}
+    assert named == {path for path in map(os.path.basename, tests) if path.endswith(".py")} >= {"test_contract.py"}
+    assert checked == "1" and not Path(cache).exists()
+
+
+def test_texts_name_the_distribution_and_extras_that_exist():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    texts = [*REPOSITORY.glob("src/fpi/**/*.py"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]
+    named = [
+        (name, extra)
+        for path in texts
+        for name, extra in re.findall(r"""pip install ["']?([\w-]+)\[([\w,]+)\]""", path.read_text())
+    ]
+    assert {name for name, _ in named} == {project["name"]}
+    assert {extra for _, extra in named} == project["optional-dependencies"].keys() - {"all", "dev"}
