@@ -9,7 +9,7 @@ from fpi import persistence
 # Reward at the start, at the end, and the share of stale data at the end.
 SHAPES = {"exact": (40, 190, 0.0), "last-20": (40, 130, 0.2), "never": (40, 100, 0.4)}
 ENVIRONMENTS = {"CartPole-v1": (1.0, 500), "InvertedPendulum-v4": (0.2, 60)}  # reward scale and horizon
-LEFT_OPEN = "3 seeds cannot tell whether it earns more than the last 20 (`fpi reproduce --full` can)."
+LEFT_OPEN = "3 seeds cannot tell whether it earns more than the last 20: `fpi reproduce --full` can."
 VERDICTS = ("holds", "not shown: CI includes 0", "contradicted")
 
 

@@ -135,11 +135,11 @@ def test_figure_2_small(figure_2):
 MORE = "whether exact freezing earns more than"
 FIVE, TWENTY = "fpi reproduce figure2 --engine compiled", "fpi reproduce figure2 --full --engine compiled"
 OPEN = {
-    "--quick": f"3 seeds of 30,000 episodes cannot tell {MORE} none (`{FIVE}` can), nor {MORE} keeping the last 20 or "
-    f"whether the mean returns are as expected (`{TWENTY}` can).",
+    "--quick": f"3 seeds of 30,000 episodes cannot tell {MORE} none: `{FIVE}` can; nor {MORE} keeping the last 20 or "
+    f"whether the mean returns are as expected: `{TWENTY}` can.",
     "": f"5 seeds of 55,000 episodes cannot tell {MORE} keeping the last 20 or whether the mean returns are as "
-    f"expected (`{TWENTY}` can).",
-    "--seeds 1": f"1 seed of 55,000 episodes cannot tell {MORE} none (`{FIVE}` can), nor",
+    f"expected: `{TWENTY}` can.",
+    "--seeds 1": f"1 seed of 55,000 episodes cannot tell {MORE} none: `{FIVE}` can; nor {MORE}",
 }
 
 

@@ -134,10 +134,10 @@ def _left_open(study: Study, engine: str) -> str:
         if claim not in judged:
             questions.setdefault(studies.smallest_size(study.name, claim), {})[claim.question] = None
     told = (
-        f"{' or '.join(asked)} (`{shlex.join(_command(study.name, size, engine))}` can)"
+        f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
         for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
     )
-    return f"{_size(study)} cannot tell {', nor '.join(told)}." if questions else ""
+    return f"{_size(study)} cannot tell {'; nor '.join(told)}." if questions else ""
 
 
 def _size(study: Study) -> str:

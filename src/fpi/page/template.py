@@ -75,6 +75,7 @@ p { max-width: 75ch; margin: .4rem 0 .8rem; }
 .freezing .covered { fill: var(--ice); stroke: var(--ice-line); stroke-dasharray: none; }
 .freezing .stored { stroke: var(--open); stroke-width: 3; }
 .wide { overflow-x: auto; }
+.wide + p { margin-top: .8rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; font-size: .875rem; }

@@ -103,9 +103,9 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
 
 
 CLAIMS_TEXT = (
-    "Two settings are compared seed by seed, by the mean return over the last tenth of the episodes. That one earns "
-    "more holds if the 95% interval of the differences lies above 0, is contradicted if it lies below, and is not "
-    "shown otherwise."
+    "Two settings are compared seed by seed, by the mean return over the last tenth of the episodes. “Earns more” "
+    "holds if the 95% interval of the differences lies above 0, is contradicted if it lies below, and is not shown "
+    "otherwise."
 )
 STALE_TEXT = (
     "The share of stored returns that no longer belong to the policy: from the stored pair on, it would now act "
