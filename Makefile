@@ -5,7 +5,7 @@ WITH := .venv/.with-
 .PHONY: help run test bench clean
 
 help:
-	@echo "make run    the paper's Figure 2 at a small size: about two minutes, then a page to read"
+	@echo "make run    the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
 	@echo "make test   check style, types and layers, and run all tests"
 	@echo "make bench  measure speed, memory and accuracy"
 	@echo "make clean  remove .venv and everything that was built"
@@ -14,7 +14,7 @@ help:
 	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
 
 run: $(WITH)mujoco,report
-	$(BIN)/fpi reproduce figure2 --quick --engine compiled
+	$(BIN)/fpi reproduce figure2 --engine compiled
 
 test: $(WITH)dev
 	$(BIN)/ruff check .

@@ -516,10 +516,15 @@ def test_paired_intervals_keep_their_word_with_five_seeds():
     assert np.mean([band.low <= 1 <= band.high for band in few]) < 0.9
 
 
-def test_paired_differences_count_the_seeds_that_agree():
+def test_paired_differences_count_the_seeds_on_the_side_of_their_mean():
+    """Whether a claim holds or is contradicted, the words are true."""
     gap = statistics.paired(np.array([5.0, 6, 1]), np.array([1.0, 2, 3]))
-    assert (gap.mean, gap.agree, gap.seeds) == (2.0, 2, 3)
-    assert str(gap) == f"+2.0, 95% CI {gap.low:+.1f} to {gap.high:+.1f}, 2 of 3 seeds agree"
+    assert (gap.mean, gap.above, gap.below, gap.seeds) == (2.0, 2, 1, 3)
+    assert str(gap) == f"+2.0, 95% CI {gap.low:+.1f} to {gap.high:+.1f}, 2 of 3 seeds above 0"
+    worse = statistics.paired(np.array([1.0, 2, 3]), np.array([9.0, 9, 9]))
+    assert str(worse) == f"-7.0, 95% CI {worse.low:+.1f} to {worse.high:+.1f}, 3 of 3 seeds below 0"
+    undecided = statistics.paired(np.array([1.0, 0, 2]), np.array([0.0, 1, 2]))
+    assert str(undecided).endswith("1 of 3 seeds above 0")
     alone = statistics.paired(np.array([5.0]), np.array([1.0]))
     assert math.isinf(alone.high) and "no CI from one seed" in str(alone)
 
@@ -581,6 +586,11 @@ def test_verdicts_on_one_setting(kind, low, high, verdict):
     stale = np.linspace(0.2, 0.3, 5)[:, np.newaxis] * [0, 1]
     assert statistics.judge(claim, {"a": measured(NOISE, stale)}).verdict == verdict
     if kind == "stale":
+        assert (
+            statistics.judge(claim, {"a": measured(NOISE, stale)}).detail == "20.0% to 30.0% stale at the end, 5 seeds"
+        )
+        none = statistics.judge(claim, {"a": measured(NOISE, 0 * stale)})
+        assert none.detail == "0.0% stale at the end, 5 seeds"
         assert statistics.judge(claim, {"a": measured(NOISE)}).verdict == "not shown: not measured"
     else:
         assert statistics.judge(claim, {"a": measured(NOISE[:1])}).verdict == "not shown: one seed"
@@ -606,6 +616,17 @@ def test_a_summary_is_plain_data(undisturbed):
     assert len(exact["mean"]) == len(exact["low"]) == len(exact["iqm"]) == 11
     assert all(low <= mean <= high for low, mean, high in zip(exact["low"], exact["mean"], exact["high"], strict=True))
     assert exact["stale"] == [0.0] * 11 and len(exact["last"]["per_seed"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("seeds", "episodes", "judged"), [(5, 100, ["any", "five"]), (5, 99, ["any"]), (4, 100, ["any"])]
+)
+def test_claims_are_judged_only_with_the_seeds_and_episodes_that_can_tell(seeds, episodes, judged):
+    both = {"first": "CartPole-v1--exact", "second": "CartPole-v1--never"}
+    claims = (Claim("any", "above", both), Claim("five", "above", both, seeds=5, episodes=100, question="whether"))
+    whole = replace(study(*range(seeds)), claims=claims).resized(None, episodes)
+    found = dict.fromkeys(whole.settings, measured(np.ones((seeds, episodes))))
+    assert [claim["text"] for claim in statistics.summarise(whole, found)["claims"]] == judged
 
 
 def test_ids_are_readable():

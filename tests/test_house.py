@@ -242,6 +242,11 @@ def test_make_alone_says_what_there_is(checkout):
     assert not (checkout / ".venv").exists()
 
 
+def test_make_run_is_figure_2_at_full_length(checkout):
+    asked = succeed("make", "--dry-run", "run", cwd=checkout).splitlines()[-1]
+    assert asked == ".venv/bin/fpi reproduce figure2 --engine compiled"
+
+
 @pytest.fixture
 def integrate(checkout):
     """Run .ci/run with a Makefile whose `test` is this line, and with stand-ins for what it may call."""

@@ -89,10 +89,67 @@ def test_tables_and_texts_are_there(opened):
     assert opened.inner_text("h1") == STUDY["title"]
     claims = opened.inner_text("#claims")
     assert "Exact freezing earns more than none on CartPole-v1" in claims and "not shown: CI includes 0" in claims
+    assert result_folders.LEFT_OPEN.replace("`", "") in claims
+    assert opened.locator("#claims p code").inner_text() == "fpi reproduce --full"
+    assert opened.locator("header p code").all_inner_texts() == ["exact", "never"]
     assert opened.locator("#settings tbody tr").count() == opened.locator("#numbers tbody tr").count() == 6
     assert "187.0 (176.0 to 198.0)" in opened.inner_text("#numbers")
     assert opened.inner_text("#rerun code") == STUDY["command"]
     assert "compiled engine" in opened.inner_text(".lead")
+
+
+def test_no_table_has_to_be_pushed_aside(opened):
+    tables = opened.locator(".wide")
+    assert tables.count() >= 3
+    assert tables.evaluate_all("tables => tables.filter(each => each.scrollWidth > each.clientWidth).length") == 0
+    head = 'getComputedStyle(cell, "::before").content'
+    shown = opened.locator("#numbers td").nth(1).evaluate(f"cell => {head}")
+    assert ("mean" in shown) == (opened.viewport_size["width"] <= 640)
+
+
+READ = """text => {
+  const [place, picture] = [text, text.ownerSVGElement].map(each => each.getBoundingClientRect());
+  const box = text.previousElementSibling;
+  const painted = box && box.tagName === "rect" && getComputedStyle(box).fill;
+  const below = painted && painted !== "none" ? painted : getComputedStyle(text.closest("figure")).backgroundColor;
+  const style = getComputedStyle(text);
+  const size = parseFloat(style.fontSize) * picture.width / text.ownerSVGElement.viewBox.baseVal.width;
+  return {
+    size, ink: style.fill, below, left: place.left, right: place.right, top: place.top, bottom: place.bottom,
+    inside: place.left >= picture.left && place.right <= picture.right && place.bottom <= picture.bottom,
+  };
+}"""
+
+
+def contrast(first, second):
+    """As the Web Content Accessibility Guidelines define it, of two colours rgb(r, g, b)."""
+
+    def luminance(colour):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+
+    light = luminance(first) / luminance(second)
+    return max(light, 1 / light)
+
+
+def test_freezing_is_drawn_so_that_it_can_be_read(opened):
+    assert "stores its last uncovered step" in opened.inner_text("#freezing p")
+    words = opened.locator("#freezing text")
+    shown = [words.nth(i).evaluate(READ) for i in range(words.count())]
+    assert set(words.all_text_contents()) >= {"1", "9", "stored", "covered: frozen"}
+    assert all(word["inside"] and word["size"] >= 12 for word in shown)
+    assert all(contrast(word["ink"], word["below"]) >= 4.5 for word in shown)
+    for i, one in enumerate(shown):
+        for other in shown[:i]:
+            beside = one["left"] >= other["right"] or other["left"] >= one["right"]
+            assert beside or one["top"] >= other["bottom"] or other["top"] >= one["bottom"]
+
+
+def test_the_last_uncovered_step_is_stored_and_the_covered_tail_frozen(opened):
+    looks = opened.locator("#freezing rect").evaluate_all("boxes => boxes.map(box => box.className.baseVal)")
+    stored = looks.index("stored")
+    assert set(looks[stored + 1 :]) == {"covered"} and set(looks[:stored]) == {"covered", "uncovered"}
 
 
 def test_the_legend_switches_a_curve_with_its_band(opened):
@@ -202,7 +259,8 @@ def test_a_study_without_runs_has_a_page_of_its_claims(tmp_path):
     told = reporting.write_report(tmp_path)
     assert len(told) == 1 and not (tmp_path / "figure.png").exists()
     text = (tmp_path / "page.html").read_text()
-    assert 'id="claims"' in text and 'id="rewards"' not in text and 'id="settings"' not in text
+    assert 'id="claims"' in text
+    assert not any(f'id="{name}"' in text for name in ("rewards", "settings", "freezing"))
 
 
 def test_unfinished_studies_say_so(tmp_path):

@@ -70,6 +70,29 @@ def test_figure_2_is_the_setting_that_shows_the_effect():
     )
 
 
+def kinds_judged(study):
+    return {(claim.kind, claim.arguments.get("second", "").rpartition("--")[2]) for claim in study.judged}
+
+
+def test_every_size_of_figure_2_judges_what_it_can_tell():
+    stale, against_none, all_of_it = {("stale", "")}, {("above", "never")}, {("above", "last-20"), ("level", "")}
+    quick, default, full = map(studies.figure2, studies.SIZES)
+    assert kinds_judged(quick) == stale
+    assert kinds_judged(default) == stale | against_none
+    assert kinds_judged(full) == stale | against_none | all_of_it
+    assert (len(default.seeds), default.episodes) == (5, 55_000)
+    assert kinds_judged(default.resized(20, None)) == kinds_judged(full)  # the seeds decide, not the name of the size
+    assert kinds_judged(full.resized(None, 54_999)) == stale
+
+
+@pytest.mark.parametrize("name", studies.NAMED)
+def test_the_full_size_judges_every_claim(name):
+    full = studies.NAMED[name]("full")
+    assert full.judged == full.claims
+    assert all(claim.question.startswith("whether ") for claim in full.claims if claim.seeds)
+    assert {studies.smallest_size(name, claim) for claim in full.judged} <= set(studies.SIZES)
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -91,8 +114,13 @@ def test_figure_2_small(figure_2):
     out, told = figure_2
     assert told.exit_code == 0, told.output
     text = " ".join(told.stdout.split())
-    assert "6 settings × 2 seeds" in text and "Claim by claim" in text and "Steps per second and core" in text
-    assert "not shown: CI includes 0" in text or "holds" in text or "contradicted" in text
+    assert "12 runs (2 seeds of 30 episodes) with the compiled engine" in text
+    assert "Claim by claim" in text and "Steps per second and core" in text
+    claims = text.partition("Claim by claim")[2]
+    assert claims.count("holds") == claims.count("no stored return is stale") == 2  # the others take more seeds
+    assert "above 0" not in claims and "below 0" not in claims
+    open_still = "2 seeds of 30 episodes cannot tell whether exact freezing earns more than none"
+    assert open_still in claims and open_still in json.loads((out / "summary.json").read_text())["left_open"]
     assert "better" not in text
     assert "CartPole-v1, bare Gymnasium loop" in text and "InvertedPendulum-v4, bare compiled environment" in text
     assert all(
@@ -102,6 +130,36 @@ def test_figure_2_small(figure_2):
     assert study["command"].startswith("fpi reproduce figure2 --quick") and "--engine compiled" in study["command"]
     assert len(list(out.glob("runs/*/rows.safetensors"))) == 12
     assert not told.stderr  # no live table without a terminal
+
+
+MORE = "whether exact freezing earns more than"
+FIVE, TWENTY = "fpi reproduce figure2 --engine compiled", "fpi reproduce figure2 --full --engine compiled"
+OPEN = {
+    "--quick": f"3 seeds of 30,000 episodes cannot tell {MORE} none: `{FIVE}` can; nor {MORE} keeping the last 20 or "
+    f"whether the mean returns are as expected: `{TWENTY}` can.",
+    "": f"5 seeds of 55,000 episodes cannot tell {MORE} keeping the last 20 or whether the mean returns are as "
+    f"expected: `{TWENTY}` can.",
+    "--seeds 1": f"1 seed of 55,000 episodes cannot tell {MORE} none: `{FIVE}` can; nor {MORE}",
+}
+
+
+@pytest.mark.parametrize("size", OPEN)
+def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise InputError("nothing is run here")
+
+    monkeypatch.setattr("fpi.experiment.conduct", refuse)
+    told = fpi("figure2", *size.split(), "--engine", "compiled", "--out", tmp_path)
+    title, about, left_open, runs = told.stdout.splitlines()
+    assert title == "Figure 2: what freezing does" and all(f"`{label}`" in about for label in studies.FREEZING)
+    assert left_open.startswith(OPEN[size])
+    assert re.fullmatch(rf"\d+ runs \(.*\) with the compiled engine, into {tmp_path}\.", runs)
+    assert "nothing is run here" in told.stderr
+
+
+def test_the_full_size_leaves_nothing_open(monkeypatch, tmp_path):
+    monkeypatch.setattr("fpi.experiment.conduct", lambda *_, **__: sys.exit(3))
+    assert "cannot tell" not in fpi("figure2", "--full", "--out", tmp_path).stdout
 
 
 def test_the_same_command_again_has_nothing_to_do(figure_2):
@@ -135,7 +193,7 @@ def test_what_cannot_be_done_is_one_line(words, what):
 
 def test_help_teaches():
     text = " ".join(fpi("--help").output.split())
-    assert all(name in text for name in studies.NAMED) and "fpi reproduce figure2 --quick" in text
+    assert all(name in text for name in studies.NAMED) and "fpi reproduce figure2 --engine compiled" in text
 
 
 def test_the_live_table_shows_every_run_that_fits():

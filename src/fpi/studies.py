@@ -17,6 +17,7 @@ from fpi.experiment.plan import SEPARATOR, Claim, Setting, Study
 
 SIZES = ("quick", "default", "full")
 EPISODES = 55_000  # of the paper's figure
+FEW, MANY = 5, 20  # seeds: these tell exact freezing from none; those from the last 20 too, and a mean return
 FREEZING: dict[str, str | int] = {"exact": "exact", "last-20": 20, "never": "never"}
 
 # One return is enough for a new direction: rewards are not noisy here.
@@ -57,18 +58,13 @@ def _modes(panel: str, base: Setting, modes: Mapping[str, str | int]) -> dict[st
     return {f"{panel}{SEPARATOR}{label}": _varied(base, freeze=freeze) for label, freeze in modes.items()}
 
 
-def _freezing_claims(panel: str, last_20: bool = True) -> list[Claim]:
-    exact, kept, never = (f"{panel}{SEPARATOR}{label}" for label in FREEZING)
-    shown = panel.replace(SEPARATOR, ", ")
-    claims = [Claim(f"{shown}: exact freezing earns more than none", "above", {"first": exact, "second": never})]
-    if last_20:
-        claims.append(
-            Claim(
-                f"{shown}: exact freezing earns more than keeping the last 20",
-                "above",
-                {"first": exact, "second": kept},
-            )
-        )
+def _freezing_claims(panel: str, rivals: Mapping[str, tuple[str, int]]) -> list[Claim]:
+    """Exact freezing earns more than its rivals, each with its words and the seeds that can tell, and none is stale."""
+    shown, exact = panel.replace(SEPARATOR, ", "), f"{panel}{SEPARATOR}exact"
+    claims = []
+    for label, (words, seeds) in rivals.items():
+        more, both = f"exact freezing earns more than {words}", {"first": exact, "second": f"{panel}{SEPARATOR}{label}"}
+        claims.append(Claim(f"{shown}: {more}", "above", both, seeds, EPISODES, f"whether {more}"))
     stale = {"setting": exact, "low": 0.0, "high": 0.0}
     return [*claims, Claim(f"{shown}: no stored return is stale with exact freezing", "stale", stale)]
 
@@ -80,6 +76,9 @@ def _levels(panel: str, levels: Mapping[str, tuple[float, float]]) -> list[Claim
             f"{panel}, {label}: mean return {low:g} to {high:g}",
             "level",
             {"setting": f"{panel}--{label}", "low": low, "high": high, "episodes": EPISODES},
+            MANY,
+            EPISODES,
+            "whether the mean returns are as expected",
         )
         for label, (low, high) in levels.items()
     ]
@@ -100,6 +99,8 @@ def figure1(size: str) -> Study:
         title="Figure 1: linear for every policy, but not Bellman complete",
         settings={},
         seeds=(),
+        about="In the diamond Q^π is linear in the features for every policy, and yet the Bellman backup of a linear "
+        "function is not.",
         claims=tuple(claims),
         size=size,
     )
@@ -107,33 +108,40 @@ def figure1(size: str) -> Study:
 
 def figure2(size: str) -> Study:
     """CartPole and InvertedPendulum with exact freezing, the paper's last 20, and none."""
-    claims = _freezing_claims("CartPole-v1") + _freezing_claims("InvertedPendulum-v4")
-    if size != "quick":
-        claims += _levels("CartPole-v1", {"exact": (193, 213), "last-20": (115, 147), "never": (89, 117)})
-        claims += _levels(
-            "InvertedPendulum-v4", {"exact": (37.9, 39.7), "last-20": (35.6, 38.8), "never": (29.9, 35.3)}
-        )
-    return _two_panels("figure2", "Figure 2: what freezing does", {}, claims, size)
+    levels = [
+        *_levels("CartPole-v1", {"exact": (193, 213), "last-20": (115, 147), "never": (89, 117)}),
+        *_levels("InvertedPendulum-v4", {"exact": (37.9, 39.7), "last-20": (35.6, 38.8), "never": (29.9, 35.3)}),
+    ]
+    return _two_panels("figure2", "Figure 2: what freezing does", {}, levels, size)
 
 
 def figure2_paper(size: str) -> Study:
     """The same with 2 tilings, whose returns lie within the axes of the published figure."""
-    claims = _freezing_claims("CartPole-v1") + _freezing_claims("InvertedPendulum-v4")
-    if size != "quick":
-        claims += _levels(
-            "InvertedPendulum-v4", {"exact": (23.7, 27.3), "last-20": (22.4, 28.0), "never": (19.3, 26.1)}
-        )
+    levels = _levels("InvertedPendulum-v4", {"exact": (23.7, 27.3), "last-20": (22.4, 28.0), "never": (19.3, 26.1)})
     return _two_panels(
-        "figure2-paper", "Figure 2 with 2 tilings, within the published axes", {"tilings": 2}, claims, size
+        "figure2-paper", "Figure 2 with 2 tilings, within the published axes", {"tilings": 2}, levels, size
     )
 
 
-def _two_panels(name: str, title: str, features: dict[str, Any], claims: list[Claim], size: str) -> Study:
-    seeds, episodes = {"quick": (3, 30_000), "default": (5, EPISODES), "full": (20, EPISODES)}[size]
+def _two_panels(name: str, title: str, features: dict[str, Any], levels: list[Claim], size: str) -> Study:
+    seeds, episodes = {"quick": (3, 30_000), "default": (FEW, EPISODES), "full": (MANY, EPISODES)}[size]
+    rivals = {"never": ("none", FEW), "last-20": ("keeping the last 20", MANY)}
     settings: dict[str, Setting] = {}
+    claims: list[Claim] = []
     for base in (CARTPOLE, PENDULUM):
         settings |= _modes(base.env, _varied(base, features), FREEZING)
-    whole = Study(name=name, title=title, settings=settings, seeds=(0,), claims=tuple(claims), size=size)
+        claims += _freezing_claims(base.env, rivals)
+    whole = Study(
+        name=name,
+        title=title,
+        settings=settings,
+        seeds=(0,),
+        about="Two control tasks, each learned in three ways: `exact` freezes the policy for good wherever its data "
+        "cover a state, `last-20` remembers the last 20 regressions only, as the paper's experiments do, and `never` "
+        "does not freeze at all.",
+        claims=(*claims, *levels),
+        size=size,
+    )
     return whole.resized(seeds, episodes)
 
 
@@ -155,20 +163,27 @@ def freezing(size: str) -> Study:
         "explore greedy": _varied(CARTPOLE, explore="greedy"),
     }
     modes = {label: FREEZING[label] for label in ("exact", "never")}
+    sizes = {"quick": (2, 10_000), "default": (3, EPISODES), "full": (MANY, EPISODES)}
     settings: dict[str, Setting] = {}
     claims: list[Claim] = []
     for text, base in variants.items():
         panel = f"{base.env}{SEPARATOR}{text.replace(' ', '-')}"
         settings |= _modes(panel, base, modes)
-        claims += _freezing_claims(panel, last_20=False)
+        claims += _freezing_claims(panel, {"never": ("none", sizes["default"][0])})
         if text == "1 tiling":
             both = {"first": f"{panel}--exact", "second": f"{panel}--never"}
             claims[0] = Claim("CartPole-v1, 1-tiling: exact freezing and none are the same to the bit", "equal", both)
-    seeds, episodes = {"quick": (2, 10_000), "default": (3, EPISODES), "full": (20, EPISODES)}[size]
     whole = Study(
-        name="freezing", title="When freezing matters", settings=settings, seeds=(0,), claims=tuple(claims), size=size
+        name="freezing",
+        title="When freezing matters",
+        settings=settings,
+        seeds=(0,),
+        about="CartPole-v1 learned with freezing (`exact`) and without (`never`), in ten variants of tile coding and "
+        "exploration.",
+        claims=tuple(claims),
+        size=size,
     )
-    return whole.resized(seeds, episodes)
+    return whole.resized(*sizes[size])
 
 
 NAMED: dict[str, Callable[[str], Study]] = {
@@ -177,6 +192,11 @@ NAMED: dict[str, Callable[[str], Study]] = {
     "figure2-paper": figure2_paper,
     "freezing": freezing,
 }
+
+
+def smallest_size(name: str, claim: Claim) -> str:
+    """Of a study of the paper: the first of its sizes that can tell whether a claim holds."""
+    return next(size for size in SIZES if claim in NAMED[name](size).judged)
 
 
 # --- studies of your own ----------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ def reproduce(
             help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
         ),
     ],
-    quick: Annotated[bool, _flag("--quick", "Fewer seeds and episodes: a few minutes.", SIZE)] = False,
-    full: Annotated[bool, _flag("--full", "20 seeds, enough for a claim.", SIZE)] = False,
+    quick: Annotated[bool, _flag("--quick", "A look: too small for the claims.", SIZE)] = False,
+    full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
     seeds: Annotated[int | None, _option("So many seeds instead.", "N", SIZE, "as the study says")] = None,
     episodes: Annotated[int | None, _option("So many episodes instead.", "N", SIZE, "as the study says")] = None,
     engine: Annotated[
@@ -76,7 +76,7 @@ def reproduce(
     figure2-paper  the same with 2 tilings, as on the published axes
     freezing       how tilings, ranges, offsets and exploring change the gap
 
-    Example: fpi reproduce figure2 --quick
+    Example: fpi reproduce figure2 --engine compiled
     """
     for name, number in (("--seeds", seeds), ("--episodes", episodes), ("--workers", workers)):
         if number is not None and number < 1:
@@ -92,15 +92,11 @@ def reproduce(
         raise InputError(f"--engine {engine} is unknown; choose one of {', '.join(engines.ENGINES)}.")
     plan = _study(study, quick, full).resized(seeds, episodes)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
-    if plan.settings:
-        showing.say(
-            f"{plan.title}: {len(plan.settings)} settings × {len(plan.seeds)} seeds, engine {engine}, in {place}."
-        )
-    command = ["fpi", "reproduce", study, *(["--quick"] if quick else []), *(["--full"] if full else [])]
+    for line in _opening(plan, engine, place):
+        showing.say(line)
+    command = _command(study, plan.size, engine)
     for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
         command += [] if value is None else [name, str(value)]
-    if engine != "gymnasium":
-        command += ["--engine", engine]
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     with _interruptible() as stop:
         whole = experiment.conduct(
@@ -116,7 +112,42 @@ def reproduce(
             showing.say("Stopped. The same command goes on from here.")
             raise typer.Exit(STOPPED)
     with folder.locked(place):
-        _report(whole, place)
+        _report(whole, engine, place)
+
+
+def _opening(study: Study, engine: str, place: Path) -> Iterator[str]:
+    """What is compared, what this size cannot tell about it, and what happens next."""
+    yield study.title
+    yield from filter(None, (study.about, _left_open(study, engine)))
+    if study.settings:
+        runs = len(study.settings) * len(study.seeds)
+        yield f"{runs} runs ({_size(study)}) with the {engine} engine, into {place}."
+
+
+def _left_open(study: Study, engine: str) -> str:
+    """One sentence on the claims that are not judged at this size, with the commands that judge them."""
+    from fpi import studies
+
+    questions: dict[str, dict[str, None]] = {}  # by the size that tells, each once
+    judged = study.judged
+    for claim in study.claims:
+        if claim not in judged:
+            questions.setdefault(studies.smallest_size(study.name, claim), {})[claim.question] = None
+    told = (
+        f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
+        for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
+    )
+    return f"{_size(study)} cannot tell {'; nor '.join(told)}." if questions else ""
+
+
+def _size(study: Study) -> str:
+    seeds = len(study.seeds)
+    return f"{seeds} seed{'s' if seeds > 1 else ''} of {study.episodes:,} episodes"
+
+
+def _command(study: str, size: str, engine: str) -> list[str]:
+    flags = [f"--{size}"] if size in ("quick", "full") else []
+    return ["fpi", "reproduce", study, *flags, *([] if engine == "gymnasium" else ["--engine", engine])]
 
 
 @contextmanager
@@ -137,13 +168,14 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _report(study: Study, out: Path) -> None:
+def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
     from fpi.cli import reporting, showing
     from fpi.experiment import folder, speed, statistics
 
     found = statistics.measure(study, out)
     summary = statistics.summarise(study, found)
+    summary["left_open"] = _left_open(study, engine)
     if study.settings:
         with showing.waiting("measuring the speed of bare environments"):
             summary["speed"] = speed.measure(study, out)
@@ -155,6 +187,8 @@ def _report(study: Study, out: Path) -> None:
         rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
         showing.show_columns("Steps per second and core", ("what ran", "steps"), rows)
     _show_claims(summary["claims"])
+    if summary["left_open"]:
+        showing.say(summary["left_open"] + "\n")
     for line in reporting.write_report(out):
         showing.say(line)
 

@@ -115,6 +115,11 @@ class Claim:
     text: str
     kind: str
     arguments: Mapping[str, Any]
+    seeds: int = 0
+    episodes: int = 0
+    """The least number of seeds, and of episodes in each run, that can tell. With fewer nothing is judged."""
+    question: str = ""
+    """What is left open then, as in "whether exact freezing earns more than none"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +131,8 @@ class Study:
     settings: Mapping[str, Setting]
     """By name, as in `CartPole-v1--exact`."""
     seeds: tuple[int, ...]
+    about: str = ""
+    """What is compared, for readers who see the study for the first time."""
     claims: tuple[Claim, ...] = ()
     size: str = "default"
 
@@ -153,6 +160,17 @@ class Study:
         }
         return replace(self, settings=settings, seeds=self.seeds if seeds is None else tuple(range(seeds)))
 
+    @property
+    def judged(self) -> tuple[Claim, ...]:
+        """The claims that so many seeds and episodes can tell."""
+        seeds, episodes = len(self.seeds), self.episodes
+        return tuple(claim for claim in self.claims if claim.seeds <= seeds and claim.episodes <= episodes)
+
+    @property
+    def episodes(self) -> int:
+        """Of the shortest run."""
+        return min((setting.episodes for setting in self.settings.values()), default=0)
+
     def jobs(self, engine: str) -> list[Job]:
         """All runs; the first seed of every setting comes first."""
         return [Job(name, setting, seed, engine) for seed in self.seeds for name, setting in self.settings.items()]
@@ -161,6 +179,7 @@ class Study:
         return {
             "name": self.name,
             "title": self.title,
+            "about": self.about,
             "size": self.size,
             "seeds": list(self.seeds),
             "settings": {name: setting.to_data() for name, setting in self.settings.items()},

@@ -79,8 +79,9 @@ class Difference:
     low: float
     high: float
     """Student's 95% interval; infinite for one seed."""
-    agree: int
-    """Seeds in which the sign is that of the mean."""
+    above: int
+    below: int
+    """Seeds in which the first setting has more, and less."""
     seeds: int
 
     def __str__(self) -> str:
@@ -88,15 +89,15 @@ class Difference:
             return f"equal in all {self.seeds} seeds"
         n = digits(self.mean, self.low, self.high)
         likely = f"95% CI {self.low:+.{n}f} to {self.high:+.{n}f}" if self.seeds > 1 else "no CI from one seed"
-        return f"{self.mean:+.{n}f}, {likely}, {self.agree} of {self.seeds} seeds agree"
+        side, count = ("below", self.below) if self.mean < 0 else ("above", self.above)
+        return f"{self.mean:+.{n}f}, {likely}, {count} of {self.seeds} seeds {side} 0"
 
 
 def paired(first: Floats, second: Floats) -> Difference:
     gaps = first - second
     n, centre = len(gaps), float(gaps.mean())
     spread = float(gaps.std(ddof=1)) / math.sqrt(n) * float(stats.t.ppf(0.975, n - 1)) if n > 1 else math.inf
-    agree = int((np.sign(gaps) == np.sign(centre)).sum())
-    return Difference(centre, centre - spread, centre + spread, agree, n)
+    return Difference(centre, centre - spread, centre + spread, int((gaps > 0).sum()), int((gaps < 0).sum()), n)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def summarise(study: Study, found: Mapping[str, Measured]) -> dict[str, Any]:
     return {
         "seeds": list(study.seeds),
         "settings": {name: _setting(measured) for name, measured in found.items()},
-        "claims": [asdict(judge(claim, found)) for claim in study.claims],
+        "claims": [asdict(judge(claim, found)) for claim in study.judged],
     }
 
 
@@ -213,7 +214,9 @@ def _stale(found: Mapping[str, Measured], setting: str, low: float, high: float)
         return f"{UNKNOWN}: not measured", "this algorithm keeps no record of suffixes"
     last = shares[:, -1]
     inside = ((last >= low) & (last <= high)).all()
-    return (HOLDS if inside else CONTRADICTED), f"{last.min():.1%} to {last.max():.1%} in {len(last)} seeds"
+    least, most = f"{last.min():.1%}", f"{last.max():.1%}"
+    share = least if least == most else f"{least} to {most}"
+    return (HOLDS if inside else CONTRADICTED), f"{share} stale at the end, {len(last)} seeds"
 
 
 def _realizable(found: Mapping[str, Measured], testbed: str, **arguments: Any) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -12,18 +13,31 @@ from fpi.results import Results
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells are HTML already."""
+    """Heads and cells are HTML already."""
     head = "".join(f"<th>{each}</th>" for each in heads)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td data-head="{name}">{cell}</td>' for name, cell in zip(heads, row, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
+def prose(text: str) -> str:
+    """A paragraph; what stands in backticks is typed or printed somewhere."""
+    marked = re.sub("`(.+?)`", r"<code>\1</code>", escape(text))
+    return f"<p>{marked}</p>" if text else ""
+
+
 def claims(results: Results) -> str:
+    """What was judged, and what this size leaves open."""
     rows = [
         (escape(claim["text"]), _verdict(claim["verdict"]), escape(claim["detail"]))
         for claim in results.summary.get("claims", [])
     ]
-    return table(("claim", "here", "what was found"), rows) if rows else ""
+    judged = table(("claim", "here", "what was found"), rows) if rows else ""
+    return judged + prose(results.summary.get("left_open", ""))
 
 
 def _verdict(text: str) -> str:

@@ -19,6 +19,7 @@ PAGE = Template("""<!DOCTYPE html>
 <main>
 <header>
 <h1>$title</h1>
+$about
 <p class="lead">$lead</p>
 </header>
 <noscript><p class="note">The charts need JavaScript. The learning curves are also in figure.png.</p></noscript>
@@ -41,12 +42,12 @@ $content
 STYLE = """
 :root {
   --ink: #1d2329; --soft: #5b6670; --back: #ffffff; --panel: #f5f7f9; --line: #dde2e7;
-  --good: #1a7f4b; --bad: #c0392b; --open: #8a6100;
+  --good: #1a7f4b; --bad: #c0392b; --open: #8a6100; --ice: #cfe4f6; --ice-line: #1f6fb4;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e4e8ec; --soft: #9aa5b0; --back: #14171b; --panel: #1c2127; --line: #323a43;
-    --good: #5cc98d; --bad: #f08072; --open: #e0b04a;
+    --good: #5cc98d; --bad: #f08072; --open: #e0b04a; --ice: #1f4668; --ice-line: #6fb3ec;
   }
 }
 * { box-sizing: border-box; }
@@ -65,7 +66,16 @@ p { max-width: 75ch; margin: .4rem 0 .8rem; }
 .card select { margin: .25rem .5rem; font: inherit; color: var(--ink); background: var(--back);
   border: 1px solid var(--line); border-radius: 4px; }
 .chart { height: 380px; }
+.freezing { max-width: 600px; padding: .75rem; }
+.freezing svg { display: block; width: 100%; margin-bottom: .5rem; }
+.freezing text { fill: var(--ink); font-size: 13px; text-anchor: middle; }
+.freezing .start { text-anchor: start; fill: var(--soft); }
+.freezing path { fill: none; stroke: var(--soft); stroke-width: 1.5; }
+.freezing rect { fill: none; stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 4 3; }
+.freezing .covered { fill: var(--ice); stroke: var(--ice-line); stroke-dasharray: none; }
+.freezing .stored { stroke: var(--open); stroke-width: 3; }
 .wide { overflow-x: auto; }
+.wide + p { margin-top: .8rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; font-size: .875rem; }
@@ -79,15 +89,17 @@ dl div { display: flex; gap: .6rem; min-width: 0; }
 dd { margin: 0; overflow-wrap: anywhere; }
 dt { flex: none; }
 td code { white-space: nowrap; }
+p code { display: inline-block; }  /* a command stands on one line where it can */
 code, pre { font-family: ui-monospace, monospace; font-size: .875rem; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: .75rem; overflow-x: auto; }
 .note { color: var(--open); }
 #numbers td { white-space: nowrap; }
 #settings td { min-width: 6rem; max-width: 24rem; }
-@media (max-width: 640px) {  /* three columns of text are too many: one below the other */
-  #claims thead { display: none; }
-  #claims td { display: block; border: 0; padding: 0; }
-  #claims tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
+@media (max-width: 640px) {  /* more than two columns are too many: one below the other, each with its head */
+  :is(#claims, #numbers, #settings) thead, td:empty { display: none; }
+  :is(#claims, #numbers, #settings) td { display: block; border: 0; padding: 0; max-width: none; }
+  :is(#claims, #numbers, #settings) tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  :is(#numbers, #settings) td + td::before { content: attr(data-head) " "; color: var(--soft); }
 }
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fpi import plots, results
 from fpi.errors import MissingExtra, SaveError
-from fpi.page import charts, tables, template
+from fpi.page import charts, freezing, tables, template
 from fpi.page.charts import Chart
 from fpi.results import Results
 
@@ -27,8 +27,9 @@ class _Page:
 
     def add(self, name: str, title: str, text: str, content: str) -> None:
         if content:
-            paragraph = f"<p>{escape(text)}</p>" if text else ""
-            self.sections.append(template.SECTION.substitute(name=name, title=title, text=paragraph, content=content))
+            self.sections.append(
+                template.SECTION.substitute(name=name, title=title, text=tables.prose(text), content=content)
+            )
 
     def add_charts(self, name: str, title: str, text: str, shown: Sequence[Chart]) -> None:
         cards = "".join(self._card(chart) for chart in shown)
@@ -72,7 +73,9 @@ def _plotly() -> str:
 def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     """The whole page as text."""
     page = _Page()
-    page.add("claims", "Claims", "", tables.claims(found))
+    if found.panels:
+        page.add("freezing", "What freezing is", freezing.TEXT, freezing.picture())
+    page.add("claims", "Claims", CLAIMS_TEXT if found.panels else "", tables.claims(found))
     if found.panels:
         page.add_charts(
             "rewards",
@@ -91,6 +94,7 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     page.add("rerun", "Run it again", "", tables.rerun(found))
     return template.PAGE.substitute(
         title=escape(found.study["title"]),
+        about=tables.prose(found.study.get("about", "")),
         lead=escape(lead(found)),
         style=template.STYLE,
         script=template.SCRIPT,
@@ -100,6 +104,11 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     )
 
 
+CLAIMS_TEXT = (
+    "Two settings are compared seed by seed, by the mean return over the last tenth of the episodes. “Earns more” "
+    "holds if the 95% interval of the differences lies above 0, is contradicted if it lies below, and is not shown "
+    "otherwise."
+)
 STALE_TEXT = (
     "The share of stored returns that no longer belong to the policy: from the stored pair on, it would now act "
     "otherwise than was played. Exact freezing keeps this at zero."
