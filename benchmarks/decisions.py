@@ -10,7 +10,7 @@ from rich.table import Table
 
 import fpi
 from fpi import _kernels
-from fpi.datasets import Datasets, Kept
+from fpi.datasets import Datasets, ExploringStep
 
 SIZES = (100, 1_000, 10_000)
 
@@ -62,12 +62,14 @@ def _seen(features: Any, n: int) -> float:
     state = observe()
     for i in range(n):
         indices, values = data.rows(observe() if i > 1 else state, 0)  # both actions of `state` come first
-        data.append(Kept(indices[0], values[0], None), 0, i % 2, rng.random(), i)
-    decide = data.decider(2**62, "first", 0, n)
+        data.append(ExploringStep(indices[0], values[0], None), 0, i % 2, rng.random(), i)
+    decide = data.begin_episode(2**62, "first", 0, n)
     decide(state, 0)
 
     def act() -> Any:
-        return data.decider(2**62, "first", 0, n)(state, 0) if tiles else decide(state, 0)  # tiles count stages on
+        return (
+            data.begin_episode(2**62, "first", 0, n)(state, 0) if tiles else decide(state, 0)
+        )  # tiles count stages on
 
     assert act() & 1 == 0
     return _best(act, 2_000)
@@ -100,5 +102,5 @@ def _tile_bytes(n: int) -> int:
     data = Datasets(features, 1, 1e-3, [1.0])
     for i in range(n):
         indices, values = data.rows(rng.uniform(-1, 1, 4), 0)
-        data.append(Kept(indices[0], values[0], None), 0, i % 2, rng.random(), i)
+        data.append(ExploringStep(indices[0], values[0], None), 0, i % 2, rng.random(), i)
     return data.nbytes

@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fpi import Eluder, Regret, metrics
+from fpi import Eluder, Regret, statistics
 from fpi.baselines import Uniform
-from fpi.classes import FiniteClass, LinearBall
+from fpi.function_classes import FiniteClass, LinearBall
 from fpi.testbeds import HubCorridor, LinBandit, TableHubs, Testbed
 
 EPISODES = 2_000
@@ -36,12 +36,12 @@ class Run(NamedTuple):
 
 
 def finite(testbed: Any, episodes: int, scale: float) -> Eluder:
-    candidates = FiniteClass(testbed.tables, top=testbed.horizon)
+    candidates = FiniteClass(testbed.tables, max_value=testbed.horizon)
     return Eluder(candidates, actions=testbed.actions, horizon=testbed.horizon, episodes=episodes, scale=scale)
 
 
 def ball(testbed: Testbed, episodes: int, scale: float) -> Eluder:
-    functions = LinearBall(testbed.features, radius=testbed.theta_bound, top=testbed.horizon)
+    functions = LinearBall(testbed.features, radius=testbed.theta_bound, max_value=testbed.horizon)
     return Eluder(functions, actions=testbed.actions, horizon=testbed.horizon, episodes=episodes, scale=scale**2)
 
 
@@ -60,7 +60,7 @@ def learn(make: Maker, testbed: Testbed, scale: float, seed: int) -> Run:
     make(testbed, EPISODES, scale).learn(testbed.env(), 30, seed=seed)  # compiles
     agent = make(testbed, EPISODES, scale)
     began = time.perf_counter()
-    history = metrics.GapLog(testbed)
+    history = statistics.GapLog(testbed)
     agent.learn(testbed.env(), EPISODES, seed=seed, callback=history)
     seconds = time.perf_counter() - began
     sizes = agent.datasets.sizes() if hasattr(agent, "datasets") else np.zeros((1, 1))

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +14,7 @@ from rich.table import Table
 
 import fpi
 from fpi import compiled
-from fpi.compiled import _loop
+from fpi.compiled import loop
 
 EPISODES = 2_000
 WHOLE = 55_000  # episodes of a run of Figure 2
@@ -21,17 +22,17 @@ SEEDS = 5
 FREEZE: tuple[Any, ...] = ("exact", 20, "never")
 
 INTEGERS = types.Array(types.int64, 1, "C")
-FUNCTIONS = types.FunctionType(_loop.RESET), types.FunctionType(_loop.STEP)
+FUNCTIONS = types.FunctionType(loop.RESET), types.FunctionType(loop.STEP)
 MOVES = types.Array(types.float64, 2, "C")
 
 
-@njit([types.void(*FUNCTIONS, types.npy_rng, MOVES, INTEGERS, INTEGERS, _loop.VECTOR, _loop.VECTOR)])
-def bare(reset, step, rng, moves, actions, lengths, state, observation):  # type: ignore[no-untyped-def]
+@njit([types.void(*FUNCTIONS, types.npy_rng, MOVES, INTEGERS, INTEGERS, loop.VECTOR, loop.VECTOR)])
+def bare(reset, step, rng, env_actions, actions, lengths, state, observation):  # type: ignore[no-untyped-def]
     at = 0
     for length in lengths:
         reset(rng, state, observation)
         for _ in range(length):
-            step(state, moves[actions[at]], observation)
+            step(state, env_actions[actions[at]], observation)
             at += 1
 
 
@@ -47,11 +48,11 @@ def run(console: Console) -> None:
     )
     total = 0.0
     for name in ("CartPole-v1", "InvertedPendulum-v4"):
-        make, _, twin = _world(name)
+        make, _, compiled_env = _world(name)
         for freeze in FREEZE:
             agent = make(freeze)
-            seconds = _time(lambda agent=agent, twin=twin: compiled.learn(agent, twin, WHOLE, seed=0))  # type: ignore[misc]
-            steps = int(agent.trail.visits.sum(axis=1)[0])
+            seconds = _time(partial(compiled.learn, agent, compiled_env, WHOLE, seed=0))
+            steps = int(agent.training_state.visits.sum(axis=1)[0])
             figures = f"{seconds:.1f}", f"{steps:,}", f"{seconds / steps * 1e6:.2f}", f"{agent.data_stored:,}"
             table.add_row(name, str(freeze), *figures)
             total += seconds
@@ -59,7 +60,7 @@ def run(console: Console) -> None:
     console.print(f"All six for {SEEDS} seeds on two cores: about {total * SEEDS / 2 / 60:.1f} minutes.")
 
 
-def _world(name: str) -> tuple[Callable[[Any], Any], gym.Env[Any, Any], compiled.Twin]:
+def _world(name: str) -> tuple[Callable[[Any], Any], gym.Env[Any, Any], compiled.CompiledEnv]:
     """The setting of Figure 2."""
     if name == "CartPole-v1":
         env: Any = gym.make(name)
@@ -74,27 +75,29 @@ def _world(name: str) -> tuple[Callable[[Any], Any], gym.Env[Any, Any], compiled
     def make(freeze: Any) -> fpi.PAC:
         return fpi.PAC(features, actions=actions, horizon=horizon, epsilon=1.0, ridge=1e-3, freeze=freeze)
 
-    return make, env, compiled.find(name)
+    return make, env, compiled.get(name)
 
 
-def _speeds(make: Callable[[Any], Any], env: gym.Env[Any, Any], twin: compiled.Twin) -> Any:
+def _speeds(make: Callable[[Any], Any], env: gym.Env[Any, Any], compiled_env: compiled.CompiledEnv) -> Any:
     """Four loops over the same episodes, taken in turns so that all see the same machine."""
     recorded: list[Any] = []
     lengths = make("exact").learn(env, EPISODES, seed=0, callback=lambda e: recorded.append(e.actions)).lengths
     actions = np.concatenate(recorded)
     lists = [list(each) for each in recorded]
-    arrays = twin.moves, actions, lengths, *twin.begin()
-    compiled.learn(make("exact"), twin, 10, seed=0)  # compiles
+    arrays = compiled_env.env_actions, actions, lengths, *compiled_env.begin()
+    compiled.learn(make("exact"), compiled_env, 10, seed=0)  # compiles
     loops = {
         "bare Gymnasium loop": lambda: _replay(env, lists),
         "learn with Gymnasium": lambda: make("exact").learn(env, EPISODES, seed=0),
-        "bare compiled environment": lambda: bare(twin.reset, twin.step, np.random.default_rng(0), *arrays),
-        "learn compiled": lambda: compiled.learn(make("exact"), twin, EPISODES, seed=0),
+        "bare compiled environment": lambda: bare(
+            compiled_env.reset, compiled_env.step, np.random.default_rng(0), *arrays
+        ),
+        "learn compiled": lambda: compiled.learn(make("exact"), compiled_env, EPISODES, seed=0),
     }
     best = dict.fromkeys(loops, np.inf)
     for _ in range(3):
-        for what, loop in loops.items():
-            best[what] = min(best[what], _time(loop))
+        for what, play in loops.items():
+            best[what] = min(best[what], _time(play))
     for what, seconds in best.items():
         yield what, f"{len(actions) / seconds:,.0f}"
 

@@ -84,7 +84,7 @@ def run(console: Console) -> None:
 def _measure(task: Task, env: Any, seed: int) -> tuple[float, ...]:
     agent = fpi.PAC(task.features(env), actions=env.action_space.n, horizon=task.horizon, epsilon=1.0, ridge=1e-3)
     if task.name in compiled.known():
-        history = compiled.learn(agent, compiled.find(task.name, task.grid), task.episodes, seed=seed)
+        history = compiled.learn(agent, compiled.get(task.name, task.grid), task.episodes, seed=seed)
     else:
         history = agent.learn(env, task.episodes, seed=seed)
     last = history.returns[-max(task.episodes // 100, EVALUATED) :]

@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 import fpi
-from fpi.classes import FiniteClass
+from fpi.function_classes import FiniteClass
 
 EPISODES = 2_000
 rng = np.random.default_rng(1)
@@ -53,7 +53,7 @@ def candidate(claim, prices):
 
 plans = itertools.product(range(3), repeat=2)
 candidates = [candidate(claim, prices) for prices in plans for claim in CLAIMS]
-functions = FiniteClass(candidates, top=2.0, actions=3, key=lambda observation, stage: int(observation))
+functions = FiniteClass(candidates, max_value=2.0, actions=3, key=lambda observation, stage: int(observation))
 
 agent = fpi.Eluder(functions, actions=3, horizon=2, episodes=EPISODES)  # the constants of the theory
 history = agent.learn(Kiosk(), episodes=EPISODES, seed=0)

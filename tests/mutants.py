@@ -4,8 +4,8 @@
 class StoresTooMuch:
     """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
         self.uncovered = []
 
         def marking(observation, stage):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from fpi import persistence
+from fpi import model_files
 
 # Reward at the start, at the end, and the share of stale data at the end.
 SHAPES = {"exact": (40, 190, 0.0), "last-20": (40, 130, 0.2), "never": (40, 100, 0.4)}
@@ -77,14 +77,14 @@ def write_run(folder, config, seed):
     rows = {
         "return": length.astype(np.float64),
         "length": length,
-        "explored": np.where(chance.random(episodes) < 1 - done, length // 2, -1).astype(np.int32),
-        "frozen": (length * np.sqrt(done)).astype(np.int32),
+        "stored_stage": np.where(chance.random(episodes) < 1 - done, length // 2, -1).astype(np.int32),
+        "covered_steps": (length * np.sqrt(done)).astype(np.int32),
         "probe.episode": episodes * probes // 11,
         "probe.stale": stale * probes / 11,
         "probe.data": np.outer(probes * episodes // 300, 1 + np.arange(horizon) % 7 * 2),
     }
     folder.mkdir(parents=True)
-    persistence.write(folder / "rows.safetensors", rows, {"id": folder.name})
+    model_files.write(folder / "rows.safetensors", rows, {"id": folder.name})
     manifest = {
         "seed": seed,
         "engine": "compiled",

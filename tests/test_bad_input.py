@@ -25,7 +25,7 @@ import pytest
 from literal import pick
 
 import fpi
-from fpi import persistence
+from fpi import model_files
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError, NondeterminismWarning, SaveError
 
 SOURCES = str(Path(fpi.__file__).parent)
@@ -87,11 +87,11 @@ def candidates():
     """Functions of a user's own, which no file can hold."""
     slopes = np.random.default_rng(0).uniform(-1, 1, (8, 3))
     functions = [lambda observation, stage, s=s: 2 + s * np.clip(observation[0], -1, 1) for s in slopes]
-    return fpi.classes.FiniteClass(functions, top=float(HORIZON), actions=3)
+    return fpi.function_classes.FiniteClass(functions, max_value=float(HORIZON), actions=3)
 
 
 def ball():
-    return fpi.classes.LinearBall(keyed(), radius=3.0, top=float(HORIZON), actions=3)
+    return fpi.function_classes.LinearBall(keyed(), radius=3.0, max_value=float(HORIZON), actions=3)
 
 
 def trained(episodes=12, features=tiles, env=odd.Walk, **settings):
@@ -299,7 +299,7 @@ class EdgeInterrupt(LineInterrupt):
     """Ctrl-C at the n-th line of the beginning and of the end of episodes."""
 
     def call(self, frame, event, _):
-        inside = frame.f_code.co_name in ("decider", "commit") or frame.f_back.f_trace is not None
+        inside = frame.f_code.co_name in ("begin_episode", "end_episode") or frame.f_back.f_trace is not None
         return super().call(frame, event, _) if inside else None
 
 
@@ -468,7 +468,7 @@ def test_a_flipped_bit_is_named(model):
 
 
 def test_a_file_of_a_newer_version_is_named(model, monkeypatch):
-    monkeypatch.setattr(persistence, "VERSION", persistence.VERSION + 1)
+    monkeypatch.setattr(model_files, "VERSION", model_files.VERSION + 1)
     trained().save(model)
     monkeypatch.undo()
     with pytest.raises(ModelFileError, match="newer fpi.*Upgrade"):
@@ -499,10 +499,10 @@ def test_an_agent_of_another_environment_is_named(model):
 
 def lie(path, change):
     """Rewrite a model file with a true digest, after changing what it says."""
-    tensors, meta = persistence.read(path)
+    tensors, meta = model_files.read(path)
     tensors = {name: tensor.copy() for name, tensor in tensors.items()}
     change(tensors, meta)
-    persistence.write(path, tensors, meta)
+    model_files.write(path, tensors, meta)
 
 
 def at(*keys, value):
@@ -1067,7 +1067,7 @@ def test_a_class_of_functions_must_be_passed_again_and_is_recognised(tmp_path):
     assert fpi.load(tmp_path / "agent.fpi", candidates()).data_stored == agent.data_stored
     with pytest.raises(ModelFileError, match="function of your own"):
         fpi.load(tmp_path / "agent.fpi")
-    for other in (ball(), fpi.classes.FiniteClass(candidates()._functions[::-1], top=5.0, actions=3)):
+    for other in (ball(), fpi.function_classes.FiniteClass(candidates()._functions[::-1], max_value=5.0, actions=3)):
         with pytest.raises(ModelFileError, match="is not the one"):
             fpi.load(tmp_path / "agent.fpi", other)
 
@@ -1222,7 +1222,7 @@ def test_equal_actions_tie_and_the_lowest_wins():
 def test_zero_features_are_sure_of_nothing_to_know():
     agent = make_agent(lambda: lambda observation: np.zeros((3, 4)))
     history = agent.learn(odd.Walk(), 10, seed=0)
-    assert set(history.explored) == {-1} and agent.data_stored == 0
+    assert set(history.stored_stage) == {-1} and agent.data_stored == 0
     told = agent.explain(np.zeros(2), 0)
     assert (told.action, told.covered, told.freezing_index) == (0, True, 0)
     assert told.values.tolist() == told.widths.tolist() == [0.0] * 3
@@ -1308,7 +1308,7 @@ def test_borders_and_numbers_out_of_range_belong_to_one_tile_each():
 
 def test_json_in_files_is_json(model):
     """Standard readers agree on what a file says: no NaN, no infinity."""
-    _, meta = persistence.read(model)
+    _, meta = model_files.read(model)
     json.loads(json.dumps(meta), parse_constant=lambda name: pytest.fail(name))
 
 

@@ -75,13 +75,13 @@ def play(learner, testbed, literal, episodes=EPISODES):
 
     def compare(episode):
         literal(testbed.phi(testbed.state(episode.observations[0])), int(episode.actions[0]), episode.rewards[0])
-        compared.append(episode.explored)
+        compared.append(episode.stored_stage)
 
     predictions = []
-    decider = learner.decider
+    begin_episode = learner.begin_episode
 
-    def decide_and_predict(trail):
-        decide = decider(trail)
+    def decide_and_predict(training_state):
+        decide = begin_episode(training_state)
 
         def both(seen, stage):
             predictions.append(learner.predict(seen, stage))
@@ -89,7 +89,7 @@ def play(learner, testbed, literal, episodes=EPISODES):
 
         return both
 
-    learner.decider = decide_and_predict
+    learner.begin_episode = decide_and_predict
     learner.learn(testbed.env(), episodes, seed=5, callback=compare)
     return predictions, compared
 
@@ -202,7 +202,7 @@ def test_the_rank_one_updates_stay_accurate():
     for _ in range(5_000):
         x, y = rng.normal(size=6) * [0.5, 0.5, 0.1, 0.1, 0.01, 0.01], rng.random()
         learner.keep(0, x)
-        learner.commit(learner.trail, (0, 0, y))
+        learner.end_episode(learner.training_state, (0, 0, y))
         gram += np.outer(x, x)
         moment += y * x
     assert inverses[0] == pytest.approx(np.linalg.inv(gram), rel=1e-9, abs=1e-12)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import fpi
 from fpi.algorithms import Agent
-from fpi.cli import app, making, pictures, running, showing
+from fpi.cli import app, config, console, gif, training
 
 FPI = Path(sys.executable).parent / "fpi"
 SMALL = ("--tiles", "2", "--tilings", "2", "--horizon", "50")
@@ -187,7 +187,7 @@ def test_train_is_what_the_library_does():
     history = agent.learn(env, episodes=40, seed=2)
     trained = fpi.load("model.fpi")
     assert trained.settings == agent.settings
-    assert trained.trail == agent.trail
+    assert trained.training_state == agent.training_state
     for stage in range(50):
         assert np.array_equal(trained.dataset(stage).features, agent.dataset(stage).features)
         assert np.array_equal(trained.dataset(stage).targets, agent.dataset(stage).targets)
@@ -214,7 +214,7 @@ def test_the_table_tells_the_share_of_frozen_decisions():
     shares = []
     text = train("--log", "m.jsonl", episodes=60)
     for line in map(json.loads, Path("m.jsonl").read_text().splitlines()):
-        shares += [line["frozen"]] * line["length"]
+        shares += [line["covered_share"]] * line["length"]
     assert f"decisions frozen {np.mean(shares):.1%} " in squeezed(text)
     assert np.mean(shares) > 0
 
@@ -294,12 +294,12 @@ def test_compiling_is_announced_once_if_it_takes_long(monkeypatch):
     def compile_something():
         numba.njit(lambda x: x + 1)(1)
 
-    monkeypatch.setattr(running, "PATIENCE", math.inf)
-    with running.compiling_announced(said.append):
+    monkeypatch.setattr(training, "PATIENCE", math.inf)
+    with training.compiling_announced(said.append):
         compile_something()
     assert said == []
-    monkeypatch.setattr(running, "PATIENCE", -1)
-    with running.compiling_announced(said.append):
+    monkeypatch.setattr(training, "PATIENCE", -1)
+    with training.compiling_announced(said.append):
         compile_something()
         compile_something()
     compile_something()
@@ -411,7 +411,7 @@ def test_ctrl_c_before_the_first_episode_ends_leaves_nothing(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(making, "make_environment", interrupted)
+    monkeypatch.setattr(config, "make_environment", interrupted)
     assert train(code=130) == "Stopped.\n"
     monkeypatch.undo()
     monkeypatch.setattr(Agent, "learn", interrupted)
@@ -446,11 +446,11 @@ def test_evaluate_prints_what_the_library_finds():
 
 def test_the_interval_is_that_of_the_mean():
     returns = np.random.default_rng(0).exponential(10.0, 2000)
-    low, high = map(float, showing.mean_interval(returns, seed=1).split(" to "))
+    low, high = map(float, console.mean_interval(returns, seed=1).split(" to "))
     half = 1.96 * returns.std() / np.sqrt(len(returns))
     assert low == pytest.approx(returns.mean() - half, abs=0.1 * half)
     assert high == pytest.approx(returns.mean() + half, abs=0.1 * half)
-    assert showing.mean_interval(np.full(5, 3.0), seed=1) == "3.00 to 3.00"
+    assert console.mean_interval(np.full(5, 3.0), seed=1) == "3.00 to 3.00"
 
 
 # Checking
@@ -525,13 +525,13 @@ def milliseconds(path):
 
 def test_a_gif_is_replaced_whole_or_not_at_all(cart, monkeypatch, folder):
     Path("cart.gif").write_bytes(b"the old one")
-    whole = pictures.frames
+    whole = gif.frames
 
     def broken(*arguments):
         yield next(whole(*arguments))
         raise fpi.errors.EnvironmentMismatch("the lamp broke.")
 
-    monkeypatch.setattr(pictures, "frames", broken)
+    monkeypatch.setattr(gif, "frames", broken)
     assert "the lamp broke" in fpi_("render", "cart.fpi", "--out", "cart.gif", code=2)
     assert Path("cart.gif").read_bytes() == b"the old one"
     assert sorted(each.name for each in folder.iterdir()) == ["cart.fpi", "cart.gif"]
@@ -546,8 +546,8 @@ def no_screen(monkeypatch):
 
 def test_without_a_screen_mujoco_is_told_before_it_is_imported(cart, no_screen, monkeypatch):
     told = []
-    make = making.make_environment
-    monkeypatch.setattr(making, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
+    make = config.make_environment
+    monkeypatch.setattr(config, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
     fpi_("render", "cart.fpi")
     assert {each["MUJOCO_GL"] for each in told} == {"egl"}
     assert Path("policy.gif").exists()
@@ -555,14 +555,14 @@ def test_without_a_screen_mujoco_is_told_before_it_is_imported(cart, no_screen, 
 
 def test_with_a_screen_nothing_is_chosen(no_screen, monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
-    pictures.choose_offscreen()
+    gif.choose_offscreen()
     assert "MUJOCO_GL" not in os.environ
 
 
 def test_a_chosen_way_to_draw_is_kept(no_screen, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
-    pictures.choose_offscreen()
+    gif.choose_offscreen()
     assert (os.environ["MUJOCO_GL"], os.environ["SDL_VIDEODRIVER"]) == ("osmesa", "x11")
 
 

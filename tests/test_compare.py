@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import fpi
-from fpi import compare, metrics
+from fpi import compare, statistics
 from fpi.baselines import OFUL
-from fpi.cli import app, comparing
+from fpi.cli import app
+from fpi.cli import compare as compare_command
 from fpi.compare import BANDIT, CORRIDOR, Line, Row
 from fpi.testbeds import LinBandit
 from fpi.verify.run import run_all
@@ -47,7 +48,7 @@ def command(*words, code=0):
 def test_a_run_is_learning_in_the_world_of_its_seed():
     run = compare.play(BANDIT, Row("OFUL", scale=0.3), 60, seed=2)
     world = LinBandit(d=6, K=10, seed=2)
-    log = metrics.GapLog(world)
+    log = statistics.GapLog(world)
     oful = OFUL(world.features, actions=10, scale=0.3, theta_bound=world.theta_bound)
     oful.learn(world.env(), 60, seed=2, callback=log)
     assert np.array_equal(run.gaps, log.gaps)
@@ -142,7 +143,7 @@ def asked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "ROWS", FEW)
-        patch.setattr(comparing, "QUICK_LONG", 400)
+        patch.setattr(compare_command, "QUICK_LONG", 400)
         options = ("--quick", "--seeds", 2, "--episodes", 40, "--workers", 1, "--slope", "--out", folder / "kept")
         return command("bandit", *options), folder / "kept"
 

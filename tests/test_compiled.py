@@ -1,4 +1,4 @@
-"""Compiled episodes: the twins agree with their environments, and both engines give the same agents."""
+"""Compiled episodes: the compiled environments agree with their environments, and both engines give the same agents."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import fpi
 from fpi import compiled
-from fpi.compiled import _loop, engine, inverted_pendulum
+from fpi.compiled import engine, inverted_pendulum, loop
 from fpi.errors import EnvironmentMismatch, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*environment InvertedPendulum-v4 is out of date")
@@ -63,7 +63,9 @@ def corridor_step(state, move, observation):
     return reward, state[0] == 5.0
 
 
-CORRIDOR = compiled.Twin("Corridor", corridor_reset, corridor_step, 1, Corridor.observation_space, moves=[0, 1])
+CORRIDOR = compiled.CompiledEnv(
+    "Corridor", corridor_reset, corridor_step, 1, Corridor.observation_space, env_actions=[0, 1]
+)
 
 
 def cartpole_agent(**settings):
@@ -82,8 +84,8 @@ def corridor_agent(**settings):
 
 
 WORLDS = {
-    "CartPole": (cartpole_agent, lambda: gym.make("CartPole-v1"), lambda: compiled.find("CartPole-v1")),
-    "InvertedPendulum": (pendulum_agent, pendulum_env, lambda: compiled.find("InvertedPendulum-v4")),
+    "CartPole": (cartpole_agent, lambda: gym.make("CartPole-v1"), lambda: compiled.get("CartPole-v1")),
+    "InvertedPendulum": (pendulum_agent, pendulum_env, lambda: compiled.get("InvertedPendulum-v4")),
     "Corridor": (corridor_agent, Corridor, lambda: CORRIDOR),
 }
 
@@ -95,45 +97,45 @@ def assert_same(agent, other, tmp_path):
     assert (tmp_path / "one.fpi").read_bytes() == (tmp_path / "other.fpi").read_bytes()
 
 
-# --- the twins ------------------------------------------------------------------------------------------------------
+# --- the compiled environments ------------------------------------------------------------------------
 
 
-def balance(gains, noise, moves, seed=0):
+def balance(gains, noise, env_actions, seed=0):
     """A noisy linear controller, which keeps the pole up for long and drives the cart far out."""
     rng = np.random.default_rng(seed)
 
     def policy(observation, stage):
         wanted = gains @ np.asarray(observation, np.float64) + noise * rng.normal()
-        return int(np.argmin(np.abs(np.asarray(moves) - wanted)))
+        return int(np.argmin(np.abs(np.asarray(env_actions) - wanted)))
 
     return policy
 
 
 def test_cartpole_is_gymnasium_s_to_the_bit():
-    env, twin = gym.make("CartPole-v1"), compiled.find("CartPole-v1")
+    env, compiled_env = gym.make("CartPole-v1"), compiled.get("CartPole-v1")
     for seed in range(4):
-        found = compiled.compare(twin, env, episodes=500, seed=seed)
+        found = compiled.compare(compiled_env, env, episodes=500, seed=seed)
         assert (found.difference, found.returns) == (0.0, 0) and found.steps > 9_000
     upright = balance(np.array([0.1, 0.2, 1, 0.5]), 0.1, [-1, 1])
-    found = compiled.compare(twin, env, episodes=20, policy=upright)
+    found = compiled.compare(compiled_env, env, episodes=20, policy=upright)
     assert found.difference == 0.0 and found.steps == 20 * 500
-    assert twin.environment == fpi.learning._name(env)
+    assert compiled_env.environment == fpi.training._name(env)
 
 
 def test_cartpole_s_hidden_state_is_gymnasium_s_too():
     """Observations show single precision only, which hides a last digit for long."""
-    env, twin = gym.make("CartPole-v1"), compiled.find("CartPole-v1")
+    env, compiled_env = gym.make("CartPole-v1"), compiled.get("CartPole-v1")
     rng, actions = np.random.default_rng(0), np.random.default_rng(1)
-    state, observation = twin.begin()
+    state, observation = compiled_env.begin()
     for _ in range(100):
         env.reset(seed=0)
-        twin.reset(rng, state, observation)
+        compiled_env.reset(rng, state, observation)
         env.unwrapped.state = state.copy()
         terminated = False
         while not terminated:
             action = actions.integers(2)
             _, _, terminated, _, _ = env.step(action)
-            assert twin.step(state, twin.moves[action], observation) == (1.0, terminated)
+            assert compiled_env.step(state, compiled_env.env_actions[action], observation) == (1.0, terminated)
             assert state.tobytes() == env.unwrapped.state.tobytes()
 
 
@@ -155,7 +157,7 @@ def test_inverted_pendulum_accelerates_as_mujoco_s():
 
 def test_inverted_pendulum_has_mujoco_s_returns():
     env = pendulum_env()
-    twin = dataclasses.replace(compiled.find("InvertedPendulum-v4"), time_limit=STEPS)
+    compiled_env = dataclasses.replace(compiled.get("InvertedPendulum-v4"), time_limit=STEPS)
     farthest = 0.0
 
     def watched(policy):
@@ -167,14 +169,14 @@ def test_inverted_pendulum_has_mujoco_s_returns():
         return act
 
     for seed in range(3):
-        found = compiled.compare(twin, env, episodes=700, seed=seed)
+        found = compiled.compare(compiled_env, env, episodes=700, seed=seed)
         assert found.difference < 1e-13 and found.returns == 0
     for drift in (-1.0, 0.0, 1.0):
-        policy = balance(np.array([drift, 20, drift, 3]), 0.3, twin.moves[:, 0])
-        found = compiled.compare(twin, env, episodes=40, policy=watched(policy))
+        policy = balance(np.array([drift, 20, drift, 3]), 0.3, compiled_env.env_actions[:, 0])
+        found = compiled.compare(compiled_env, env, episodes=40, policy=watched(policy))
         assert found.difference < 1e-9 and found.returns == 0
     assert farthest > 1.005  # beyond the end of the rail, which pushes back
-    assert compiled.find("InvertedPendulum-v4").environment == fpi.learning._name(gym.make("InvertedPendulum-v4"))
+    assert compiled.get("InvertedPendulum-v4").environment == fpi.training._name(gym.make("InvertedPendulum-v4"))
 
 
 def test_compare_sees_a_small_mistake():
@@ -183,9 +185,9 @@ def test_compare_sees_a_small_mistake():
         reward, terminated = corridor_step(state, move, observation)
         return reward + (1e-9 if state[0] == 2.0 else 0.0), terminated
 
-    twin = dataclasses.replace(CORRIDOR, step=careless, time_limit=9)
+    compiled_env = dataclasses.replace(CORRIDOR, step=careless, time_limit=9)
     env = gym.wrappers.TimeLimit(Corridor(), 9)
-    found = compiled.compare(twin, env, episodes=50)
+    found = compiled.compare(compiled_env, env, episodes=50)
     assert found.difference == 0.0 and found.returns > 25
     assert compiled.compare(dataclasses.replace(CORRIDOR, time_limit=9), env, episodes=50).returns == 0
 
@@ -196,62 +198,62 @@ def test_compare_sees_a_small_mistake():
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("freeze", ["exact", 3, "never"])
 def test_both_engines_give_the_same_bits(world, freeze, tmp_path):
-    make, env, twin = WORLDS[world]
+    make, env, compiled_env = WORLDS[world]
     expected, agent = make(freeze=freeze), make(freeze=freeze)
     theirs = expected.learn(env(), 300, seed=7)
-    ours = compiled.learn(agent, twin(), 300, seed=7)
-    for name in ("returns", "lengths", "explored", "frozen"):
+    ours = compiled.learn(agent, compiled_env(), 300, seed=7)
+    for name in ("returns", "lengths", "stored_stage", "covered_steps"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
-    assert 0 < ours.frozen.sum() < ours.lengths.sum()
+    assert 0 < ours.covered_steps.sum() < ours.lengths.sum()
     assert_same(agent, expected, tmp_path)
 
 
 @pytest.mark.parametrize("explore", ["first", "widest", "greedy"])
 def test_both_engines_explore_alike(explore, tmp_path):
-    make, env, twin = WORLDS["CartPole"]
+    make, env, compiled_env = WORLDS["CartPole"]
     expected, agent = make(explore=explore), make(explore=explore)
     expected.learn(env(), 100, seed=1)
-    compiled.learn(agent, twin(), 100, seed=1)
+    compiled.learn(agent, compiled_env(), 100, seed=1)
     assert_same(agent, expected, tmp_path)
 
 
 @pytest.mark.parametrize("freeze", ["exact", "never"])
 def test_engines_take_turns_over_checkpoints(freeze, tmp_path):
-    make, env, twin = WORLDS["CartPole"]
+    make, env, compiled_env = WORLDS["CartPole"]
     expected, agent = make(freeze=freeze), make(freeze=freeze)
     expected.learn(env(), 200, seed=2)
-    compiled.learn(agent, twin(), 70, seed=2)
+    compiled.learn(agent, compiled_env(), 70, seed=2)
     agent.learn(env(), 50)
     agent.save(tmp_path / "half.fpi")
     agent = fpi.load(tmp_path / "half.fpi")
-    compiled.learn(agent, twin(), 80)
+    compiled.learn(agent, compiled_env(), 80)
     assert_same(agent, expected, tmp_path)
 
 
 def test_a_seed_alone_is_kept_and_a_new_one_starts_afresh(tmp_path):
-    make, env, twin = WORLDS["Corridor"]
+    make, env, compiled_env = WORLDS["Corridor"]
     expected, agent = make(), make()
     expected.learn(env(), 0, seed=5)
-    compiled.learn(agent, twin(), 0, seed=5)
+    compiled.learn(agent, compiled_env(), 0, seed=5)
     assert_same(agent, expected, tmp_path)
     for seed in (None, 6):
         expected.learn(env(), 10, seed=seed)
-        compiled.learn(agent, twin(), 10, seed=seed)
+        compiled.learn(agent, compiled_env(), 10, seed=seed)
         assert_same(agent, expected, tmp_path)
     other = make()
-    compiled.learn(other, twin(), 3)
-    assert other.trail.seed is not None
+    compiled.learn(other, compiled_env(), 3)
+    assert other.training_state.seed is not None
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.floats(-1e-8, 1e-8), max_size=40))
 def test_sums_are_rounded_as_fsum_does(terms):
-    assert _loop.exact_sum(np.array(terms)) == math.fsum(terms)
+    assert loop.exact_sum(np.array(terms)) == math.fsum(terms)
 
 
 def test_one_loop_serves_all_environments_and_stays_on_disk():
     compiled.learn(corridor_agent(), CORRIDOR, 5, seed=0)
-    compiled.learn(cartpole_agent(), compiled.find("CartPole-v1"), 5, seed=0)
-    assert len(_loop.run.signatures) == 1
+    compiled.learn(cartpole_agent(), compiled.get("CartPole-v1"), 5, seed=0)
+    assert len(loop.run.signatures) == 1
     code = (
         "import sys; sys.path.insert(0, 'tests'); import test_compiled as t; from fpi import compiled\n"
         "compiled.learn(t.corridor_agent(), t.CORRIDOR, 5, seed=0)\n"
@@ -285,8 +287,8 @@ def unlucky_step(state, move, observation):
 
 
 @pytest.mark.parametrize("moves, message", [([0, 1], "not in reward_range"), ([2, 3], "nan"), ([4, 5], "derailed")])
-def test_a_bad_episode_leaves_the_agent_before_it(moves, message, tmp_path):
-    broken = dataclasses.replace(CORRIDOR, reset=unlucky_reset, step=unlucky_step, state=2, moves=moves)
+def test_a_bad_episode_leaves_the_agent_before_it(env_actions, message, tmp_path):
+    broken = dataclasses.replace(CORRIDOR, reset=unlucky_reset, step=unlucky_step, state=2, env_actions=env_actions)
     agent = corridor_agent()
     with pytest.raises(ValueError, match=message) as caught:
         compiled.learn(agent, broken, 500, seed=0)
@@ -301,9 +303,9 @@ def test_a_bad_episode_leaves_the_agent_before_it(moves, message, tmp_path):
 
 @pytest.mark.parametrize("moment", ["append", "grow", "tick"])
 def test_an_interrupt_loses_nothing(moment, monkeypatch, tmp_path):
-    make, _, twin = WORLDS["CartPole"]
+    make, _, compiled_env = WORLDS["CartPole"]
     expected, agent = make(), make()
-    compiled.learn(expected, twin(), 300, seed=4)
+    compiled.learn(expected, compiled_env(), 300, seed=4)
     monkeypatch.setattr(engine, "STEPS", 500)
     calls = 0
 
@@ -325,19 +327,19 @@ def test_an_interrupt_loses_nothing(moment, monkeypatch, tmp_path):
         else:
             patch.setattr(engine._Run, "go_on", interrupted(engine._Run.go_on))
         with pytest.raises(KeyboardInterrupt):
-            compiled.learn(agent, twin(), 300, seed=4)
+            compiled.learn(agent, compiled_env(), 300, seed=4)
     assert 0 < agent.episodes < 300
-    compiled.learn(agent, twin(), 300 - agent.episodes)
+    compiled.learn(agent, compiled_env(), 300 - agent.episodes)
     assert_same(agent, expected, tmp_path)
 
 
 def test_what_does_not_fit_is_refused():
-    cartpole = compiled.find("CartPole-v1")
+    cartpole = compiled.get("CartPole-v1")
     fourier = fpi.Fourier([-1] * 4, [1] * 4, order=1, actions=2)
     with pytest.raises(InputError, match="TileCoding or OneHot"):
         compiled.learn(fpi.PAC(fourier, actions=2, horizon=9, epsilon=1.0, ridge=1.0), cartpole, 1)
     with pytest.raises(EnvironmentMismatch, match="4 actions, the agent 2"):
-        compiled.learn(cartpole_agent(), compiled.find("InvertedPendulum-v4"), 1)
+        compiled.learn(cartpole_agent(), compiled.get("InvertedPendulum-v4"), 1)
     with pytest.raises(EnvironmentMismatch, match="read 1 numbers"):
         compiled.learn(corridor_agent(), cartpole, 1)
     with pytest.raises(EnvironmentMismatch, match="time limit of 50"):
@@ -348,12 +350,12 @@ def test_what_does_not_fit_is_refused():
         compiled.learn(agent, dataclasses.replace(cartpole, name="CartPole-v0"), 1)
     with pytest.raises(InputError, match="seed"):
         compiled.learn(cartpole_agent(), cartpole, 1, seed=-1)
-    with pytest.raises(InputError, match="no compiled twin; there are CartPole-v1"):
-        compiled.find("Pong-v0")
+    with pytest.raises(InputError, match="no compiled environment; there are CartPole-v1"):
+        compiled.get("Pong-v0")
     with pytest.raises(InputError, match="numba.njit"):
         dataclasses.replace(cartpole, step=lambda state, move, observation: (1.0, True))
     with pytest.raises(InputError, match="at least one move"):
-        dataclasses.replace(cartpole, moves=[])
+        dataclasses.replace(cartpole, env_actions=[])
     with pytest.raises(EnvironmentMismatch, match="2 moves"):
         compiled.compare(cartpole, gym.make("MountainCar-v0"), 1)
 
@@ -367,8 +369,8 @@ def stale_by_hand(freeze):
     kept = []
 
     def keep(episode):
-        if episode.explored >= 0:
-            first = episode.explored + 1
+        if episode.stored_stage >= 0:
+            first = episode.stored_stage + 1
             kept.append(list(enumerate(zip(episode.observations, episode.actions, strict=True)))[first:])
 
     agent.learn(gym.make("CartPole-v1"), 300, seed=7, callback=keep)
@@ -378,7 +380,7 @@ def stale_by_hand(freeze):
 
 @pytest.mark.parametrize("freeze", ["exact", 3, "never"])
 def test_stale_data_are_counted_alike(freeze, tmp_path):
-    make, env, twin = WORLDS["CartPole"]
+    make, env, compiled_env = WORLDS["CartPole"]
     share = stale_by_hand(freeze)
     assert share == 0.0 if freeze == "exact" else share > 0.02
     theirs = make(freeze=freeze)
@@ -388,14 +390,14 @@ def test_stale_data_are_counted_alike(freeze, tmp_path):
     assert log.share() == share and len(log) == theirs.data_stored
     ours = make(freeze=freeze)
     first = compiled.StaleLog(ours)
-    compiled.learn(ours, twin(), 200, seed=7, log=first)
+    compiled.learn(ours, compiled_env(), 200, seed=7, log=first)
     first.share()
     ours.save(tmp_path / "half.fpi")
     ours = fpi.load(tmp_path / "half.fpi")  # has forgotten all visited states
     second = compiled.StaleLog(ours)
     second.restore(first.to_tensors())
     assert second.share() == first.share()
-    compiled.learn(ours, twin(), 100, log=second)
+    compiled.learn(ours, compiled_env(), 100, log=second)
     assert second.share() == share
     for name, tensor in second.to_tensors().items():
         np.testing.assert_array_equal(tensor, log.to_tensors()[name])
@@ -415,7 +417,7 @@ def test_stale_data_are_counted_alike(freeze, tmp_path):
 def test_a_log_that_does_not_fit_is_refused(change):
     agent = cartpole_agent(freeze="never")
     log = compiled.StaleLog(agent)
-    compiled.learn(agent, compiled.find("CartPole-v1"), 50, seed=0, log=log)
+    compiled.learn(agent, compiled.get("CartPole-v1"), 50, seed=0, log=log)
     share = log.share()
     with pytest.raises(InputError):
         log.restore(log.to_tensors() | change)

@@ -20,7 +20,7 @@ from layered import LayeredMDP
 import fpi
 from fpi import algorithms
 from fpi.errors import CheckFailed, InputError
-from fpi.learning import History, Policy
+from fpi.training import History, Policy
 
 SEED = 3
 STATES = functools.partial(LayeredMDP, 1, horizon=3, states=5, actions=2, early_end=0.1)
@@ -68,25 +68,27 @@ def regret(features, **settings):
 
 
 def tables():
-    return fpi.classes.FiniteClass(np.random.default_rng(0).uniform(0, 3, (9, 3, 5, 2)), top=3.0)
+    return fpi.function_classes.FiniteClass(np.random.default_rng(0).uniform(0, 3, (9, 3, 5, 2)), max_value=3.0)
 
 
 def candidates():
     """The same as functions, which files cannot hold."""
     functions = [lambda state, stage, i=i: tables().rows(state, stage)[:, i] for i in range(9)]
-    return fpi.classes.FiniteClass(functions, top=3.0, actions=2)
+    return fpi.function_classes.FiniteClass(functions, max_value=3.0, actions=2)
 
 
 def ball(features):
-    return lambda: fpi.classes.LinearBall(features(), radius=2.0, top=3.0, actions=2)
+    return lambda: fpi.function_classes.LinearBall(features(), radius=2.0, max_value=3.0, actions=2)
 
 
 def logistic():
-    return fpi.classes.GeneralizedLinear(bumps(), radius=1.0, top=3.0)
+    return fpi.function_classes.GeneralizedLinear(bumps(), radius=1.0, max_value=3.0)
 
 
 def cells():
-    return fpi.classes.Aggregation(lambda state, stage: 2 * state + np.arange(2), cells=10, actions=2, top=3.0)
+    return fpi.function_classes.Aggregation(
+        lambda state, stage: 2 * state + np.arange(2), cells=10, actions=2, max_value=3.0
+    )
 
 
 def eluder(function_class, **settings):
@@ -157,8 +159,8 @@ def test_the_contract_is_tried_where_agents_explore_and_where_they_are_sure(name
     make_agent, make_env = AGENTS[name]
     seen = []
     make_agent().learn(make_env(), 20, seed=SEED, callback=seen.append)
-    assert any(episode.explored >= 0 for episode in seen)
-    assert any(episode.frozen for episode in seen)
+    assert any(episode.stored_stage >= 0 for episode in seen)
+    assert any(episode.covered_steps for episode in seen)
 
 
 # Over processes
@@ -321,9 +323,9 @@ def test_agents_that_share_no_code_with_fpi_can_be_checked():
 
 
 class ReadsNumpyRandom(fpi.PAC):
-    def decider(self, trail):
+    def begin_episode(self, training_state):
         np.random.random()  # noqa: NPY002
-        return super().decider(trail)
+        return super().begin_episode(training_state)
 
 
 class SeedsRandom(fpi.PAC):
@@ -333,8 +335,8 @@ class SeedsRandom(fpi.PAC):
 
 
 class ExploresByTheOperatingSystem(fpi.PAC):
-    def decider(self, trail):
-        return super().decider(replace(trail, seed=random.SystemRandom().getrandbits(60)))
+    def begin_episode(self, training_state):
+        return super().begin_episode(replace(training_state, seed=random.SystemRandom().getrandbits(60)))
 
 
 class StampsItsFiles(fpi.PAC):
@@ -382,8 +384,8 @@ class PredictMutates(fpi.PAC):
 
 
 class DecidingMutates(fpi.PAC):
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def spoil(observation, stage):
             code = decide(observation, stage)
@@ -394,8 +396,8 @@ class DecidingMutates(fpi.PAC):
 
 
 class NeedsToWrite(fpi.PAC):
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def write(observation, stage):
             observation[0] = observation[0]
@@ -405,8 +407,8 @@ class NeedsToWrite(fpi.PAC):
 
 
 class KeepsReferences(fpi.PAC):
-    def decider(self, trail):
-        decide, seen = super().decider(trail), []
+    def begin_episode(self, training_state):
+        decide, seen = super().begin_episode(training_state), []
 
         def from_the_start(observation, stage):
             seen.append(observation)
@@ -436,13 +438,13 @@ class PredictingMovesItsGenerator(fpi.PAC):
         self.asked += 1
         return super().predict(observation, stage)
 
-    def decider(self, trail):
-        return super().decider(replace(trail, seed=trail.seed + self.asked))
+    def begin_episode(self, training_state):
+        return super().begin_episode(replace(training_state, seed=training_state.seed + self.asked))
 
 
 class ForgetsItsGenerator(fpi.PAC):
-    def commit(self, trail, explored):
-        super().commit(replace(trail, generator=None), explored)
+    def end_episode(self, training_state, explored):
+        super().end_episode(replace(training_state, generator=None), explored)
 
 
 class TrustsTheEnvironment(fpi.PAC):
@@ -450,29 +452,32 @@ class TrustsTheEnvironment(fpi.PAC):
 
     def learn(self, env, episodes, seed=None, **options):
         if seed is None:
-            env.unwrapped.np_random, self.trail = self.env.np_random, replace(self.trail, generator=None)
+            env.unwrapped.np_random, self.training_state = (
+                self.env.np_random,
+                replace(self.training_state, generator=None),
+            )
         self.env = env.unwrapped
         return super().learn(env, episodes, seed, **options)
 
 
 class StoresTwice(fpi.PAC):
-    def commit(self, trail, explored):
-        super().commit(trail, explored)
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, explored)
         if explored:
-            self.datasets.append(self.datasets.kept, *explored, trail.episodes)
+            self.datasets.append(self.datasets.kept, *explored, training_state.episodes)
 
 
 class AppendsInside(fpi.PAC):
     """Stores the first uncovered step when it comes, not the last one at the end."""
 
-    def decider(self, trail):
-        decide, stored = super().decider(trail), []
+    def begin_episode(self, training_state):
+        decide, stored = super().begin_episode(training_state), []
 
         def and_store(observation, stage):
             code = decide(observation, stage)
             if code & 1 and not stored:
                 stored.append(stage)
-                self.datasets.append(self.datasets.kept, stage, code >> 1, 0.5, trail.episodes)
+                self.datasets.append(self.datasets.kept, stage, code >> 1, 0.5, training_state.episodes)
             return code
 
         return and_store
@@ -481,8 +486,8 @@ class AppendsInside(fpi.PAC):
 class ChangesItsMindInside(fpi.PAC):
     playing = 0
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def and_shift(observation, stage):
             self.playing = stage
@@ -490,9 +495,9 @@ class ChangesItsMindInside(fpi.PAC):
 
         return and_shift
 
-    def commit(self, trail, explored):
+    def end_episode(self, training_state, explored):
         self.playing = 0
-        super().commit(trail, explored)
+        super().end_episode(training_state, explored)
 
     def predict(self, observation, stage):
         return (super().predict(observation, stage) + self.playing) % self.actions
@@ -501,19 +506,19 @@ class ChangesItsMindInside(fpi.PAC):
 class Boasts(fpi.PAC):
     def learn(self, *arguments, **options):
         history = super().learn(*arguments, **options)
-        return History(history.returns + 1, history.lengths, history.explored)
+        return History(history.returns + 1, history.lengths, history.stored_stage)
 
 
 class ForgetsAnEpisode(fpi.PAC):
     def learn(self, *arguments, **options):
         history = super().learn(*arguments, **options)
-        return History(history.returns[1:], history.lengths[1:], history.explored[1:])
+        return History(history.returns[1:], history.lengths[1:], history.stored_stage[1:])
 
 
 class CallsStagesFromOne(fpi.PAC):
     def learn(self, *arguments, **options):
         history = super().learn(*arguments, **options)
-        explored = np.where(history.explored < 0, -1, history.explored + 1)
+        explored = np.where(history.stored_stage < 0, -1, history.stored_stage + 1)
         return History(history.returns, history.lengths, explored)
 
 
@@ -560,9 +565,9 @@ class SwallowsErrors(fpi.PAC):
 
 
 class WritesTooEarly(fpi.PAC):
-    def decider(self, trail):
+    def begin_episode(self, training_state):
         self.notes["begun"] = self.notes.get("begun", 0) + 1
-        return super().decider(trail)
+        return super().begin_episode(training_state)
 
 
 class LosesTheGeneratorInErrors(fpi.PAC):
@@ -618,10 +623,10 @@ def test_broken_agents_are_caught(broken, says):
 def test_a_load_that_forgets_is_caught(monkeypatch):
     class PAC(fpi.PAC):
         def save(self, path):
-            trail = self.trail
-            self.trail = replace(trail, generator=None)
+            training_state = self.training_state
+            self.training_state = replace(training_state, generator=None)
             super().save(path)
-            self.trail = trail
+            self.training_state = training_state
 
     monkeypatch.setattr(algorithms, "PAC", PAC)
     with pytest.raises(
@@ -688,7 +693,7 @@ EXPLORERS = {
 def test_stages_that_do_not_exist_are_refused(name, stage):
     make_agent, make_env = EXPLORERS[name]
     agent, (observation, _) = make_agent(), make_env().reset(seed=0)
-    decide = agent.decider(replace(agent.trail, seed=0))
+    decide = agent.begin_episode(replace(agent.training_state, seed=0))
     with pytest.raises(InputError, match=f"stage is {stage}; there are stages 0 to 2"):
         decide(observation, stage)
     decide(observation, 2)

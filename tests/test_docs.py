@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "module", ["fpi.regression", "fpi.algorithms.pac", "fpi.algorithms.regret", "fpi.algorithms.eluder", "fpi.classes"]
+    "module",
+    ["fpi.regression", "fpi.algorithms.pac", "fpi.algorithms.regret", "fpi.algorithms.eluder", "fpi.function_classes"],
 )
 def test_examples_in_docstrings_run(module):
     result = doctest.testmod(importlib.import_module(module))
@@ -30,7 +31,7 @@ def test_every_name_in_paper_md_exists():
     text = (ROOT / "docs/paper.md").read_text()
     homes = (
         "fpi._kernels",
-        "fpi.learning",
+        "fpi.training",
         "fpi.datasets",
         "fpi.regression",
         "fpi.algorithms.pac",
@@ -38,11 +39,11 @@ def test_every_name_in_paper_md_exists():
         "fpi.algorithms.levels",
         "fpi.algorithms.regret",
         "fpi.algorithms.eluder",
-        "fpi.classes",
+        "fpi.function_classes",
     )
     modules = [importlib.import_module(home) for home in (*homes, "fpi.algorithms.agent")]
     for name in re.findall(
-        r"`((?:_kernels|learning|PAC|Regret|Eluder|Agent|LeveledAgent|Standing|Datasets|PrefixRidge|Prefixes|Constants"
+        r"`((?:_kernels|learning|PAC|Regret|Eluder|Agent|LeveledAgent|LevelState|Datasets|PrefixRidge|Prefixes|Constants"
         r"|Explanation|Dataset|History)\.\w+)",
         text,
     ):

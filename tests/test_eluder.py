@@ -10,8 +10,8 @@ import pytest
 from layered import LayeredMDP
 
 import fpi
-from fpi import classes, testbeds
-from fpi.classes import FiniteClass
+from fpi import function_classes, testbeds
+from fpi.function_classes import FiniteClass
 
 MIRRORED = np.array([[[0.8, 0.2]], [[0.2, 0.8]]])  # two candidates for one state and two actions
 
@@ -26,7 +26,7 @@ def bandit(*means):
 def learned(episodes=7, tables=MIRRORED, **settings):
     """At level 1 it takes 3 data to rule the first candidate out, at level 2 it takes 4, at level 3 it takes 5."""
     defaults = {"actions": 2, "horizon": 1, "episodes": 64, "scale": 0.1, "explore": "first"}
-    agent = fpi.Eluder(FiniteClass(tables, top=1.0), **(defaults | settings))
+    agent = fpi.Eluder(FiniteClass(tables, max_value=1.0), **(defaults | settings))
     agent.learn(bandit(0.2, 0.8), episodes, seed=0)
     return agent
 
@@ -35,7 +35,7 @@ def learned(episodes=7, tables=MIRRORED, **settings):
 
 
 def test_constants_are_those_of_the_appendix():
-    candidates = FiniteClass(np.zeros((20, 2, 3, 2)), top=2.0)
+    candidates = FiniteClass(np.zeros((20, 2, 3, 2)), max_value=2.0)
     agent = fpi.Eluder(candidates, actions=2, horizon=2, episodes=1_000, delta=0.1, constants="paper")
     assert agent.levels == 9  # L-bar = floor(log2 1000) + 1 = 10, and nothing is stored there
     assert [agent.level_gap(level) for level in (1, 2, 5)] == [1 / 2, 1 / 4, 1 / 32]
@@ -49,12 +49,12 @@ def test_constants_are_those_of_the_appendix():
 
 @pytest.mark.parametrize(("episodes", "levels"), [(1, 1), (2, 1), (3, 1), (4, 2), (1_023, 9), (1_024, 10)])
 def test_the_number_of_levels(episodes, levels):
-    assert fpi.Eluder(FiniteClass(MIRRORED, top=1.0), actions=2, horizon=1, episodes=episodes).levels == levels
+    assert fpi.Eluder(FiniteClass(MIRRORED, max_value=1.0), actions=2, horizon=1, episodes=episodes).levels == levels
 
 
 def test_dataset_bound_by_hand():
     """Two candidates make one pair, so the eluder dimension is 1 and D = 2 + 4 beta / eps^2."""
-    agent = fpi.Eluder(FiniteClass(MIRRORED, top=1.0), actions=2, horizon=1, episodes=10_000)
+    agent = fpi.Eluder(FiniteClass(MIRRORED, max_value=1.0), actions=2, horizon=1, episodes=10_000)
     for level in (1, 2, 3):
         most = agent.dataset_bound(level)
         assert most == math.floor(2 + 4 * agent.beta(level, most) * 4**level)
@@ -63,7 +63,7 @@ def test_dataset_bound_by_hand():
 
 def test_the_bounds_of_theorem_4_by_hand():
     """H = 1: an episode whose smallest level is l loses at most min(1, 4 * 2^-(l-1)), and there are D_l + 1 of them."""
-    theory = fpi.Eluder(FiniteClass(MIRRORED, top=1.0), actions=2, horizon=1, episodes=2**14).theory
+    theory = fpi.Eluder(FiniteClass(MIRRORED, max_value=1.0), actions=2, horizon=1, episodes=2**14).theory
     assert [theory.level_loss(level) for level in range(1, 6)] == [1, 1, 1, 0.5, 0.25]
     first = sum(theory.dataset_bound(0.5**level) + 1 for level in (1, 2, 3))
     assert theory.regret_bound([1, first, first + 10]).tolist() == [1, first, first + 5]
@@ -78,7 +78,7 @@ def test_explain_tells_levels_action_sets_and_why_an_action_went():
     told = learned(9).explain(0, 0)
     assert (told.action, told.covered, told.level, told.freezing_index) == (1, True, 2, 4)
     assert told.values.tolist() == [0.2, 0.8] and told.widths.tolist() == [0, 0]
-    first, second, third = told.standings
+    first, second, third = told.level_states
     assert (first.covered, second.covered, third.covered) == (3, 4, None)
     assert second.allowed.all() and third.allowed.tolist() == third.uncovered.tolist() == [False, True]
     assert told.reasons[0].startswith("eliminated at level 2: its value 0.2 does not reach 0.3")
@@ -90,12 +90,12 @@ def test_explain_tells_levels_action_sets_and_why_an_action_went():
 def test_intervals_use_the_width_at_the_frozen_prefix():
     """Widths are 0 where one candidate is left, so the worse action goes at once."""
     told = learned(4, elimination="interval").explain(0, 0)
-    assert told.standings[0].errors.tolist() == [0, 0]
-    assert told.standings[0].survives.tolist() == [False, True]
+    assert told.level_states[0].errors.tolist() == [0, 0]
+    assert told.level_states[0].survives.tolist() == [False, True]
 
 
 def test_an_agent_that_knows_nothing_says_so():
-    agent = fpi.Eluder(FiniteClass(MIRRORED, top=1.0), actions=2, horizon=1, episodes=64)
+    agent = fpi.Eluder(FiniteClass(MIRRORED, max_value=1.0), actions=2, horizon=1, episodes=64)
     told = agent.explain(0, 0)
     assert (told.action, told.covered, told.level, told.gap, told.vacuous) == (0, False, 0, 1.0, True)
     assert told.widths == pytest.approx([0.6, 0.6])
@@ -110,26 +110,31 @@ class Widths:
     def __init__(self, agent, env):
         self.agent, self.rises, self.lapses, self.seen = agent, 0, 0, 0
         self.pool = [(env.observation(h, s), h) for h in range(agent.horizon) for s in range(env.sizes[h])]
-        self.before, self.frozen = {}, {}
+        self.before, self.covered_steps = {}, {}
 
     def __call__(self, episode):
         for i, (observation, stage) in enumerate(self.pool):
-            for standing in self.agent.standings(observation, stage):
-                if standing.covered is None:
+            for level_state in self.agent.level_states(observation, stage):
+                if level_state.covered is None:
                     break
-                self._look(i, observation, stage, standing)
+                self._look(i, observation, stage, level_state)
 
-    def _look(self, i, observation, stage, standing):
-        data = self.agent.datasets.prefixes(stage, standing.level)
-        rows = self.agent.datasets.rows(observation, stage)[standing.allowed]
+    def _look(self, i, observation, stage, level_state):
+        data = self.agent.datasets.prefixes(stage, level_state.level)
+        rows = self.agent.datasets.rows(observation, stage)[level_state.allowed]
         widths = data.widths(rows, len(data))
         covered = (widths <= data.epsilon).all() and data.dependent(rows, len(data)).all()
-        name = i, standing.level
+        name = i, level_state.level
         self.rises += np.any(widths > self.before.get(name, np.inf))
         self.lapses += not covered
         self.before[name] = widths
-        now = [standing.covered, standing.action, *(x.tobytes() for x in standing[2:6]), standing.survives.tobytes()]
-        assert self.frozen.setdefault(name, now) == now
+        now = [
+            level_state.covered,
+            level_state.action,
+            *(x.tobytes() for x in level_state[2:6]),
+            level_state.survives.tobytes(),
+        ]
+        assert self.covered_steps.setdefault(name, now) == now
         self.seen += 1
 
 
@@ -139,7 +144,7 @@ def test_what_is_frozen_stays_although_widths_rise_and_covered_states_fall_out_o
     tables = np.random.default_rng(5).uniform(0, 1, (12, 8, 4))
     tables[0] = env.mean[0]
     settings = {"actions": 4, "horizon": 1, "episodes": 200, "scale": 0.1, "elimination": elimination}
-    agent = fpi.Eluder(FiniteClass(tables, top=1.0), **settings)
+    agent = fpi.Eluder(FiniteClass(tables, max_value=1.0), **settings)
     widths = Widths(agent, env)
     agent.learn(env, 200, seed=7, callback=widths)
     assert widths.rises > 0 and widths.seen > 1_000
@@ -204,19 +209,21 @@ def test_a_class_without_optional_methods_is_enough(tmp_path):
 
 def cells(testbed):
     K = testbed.actions
-    return classes.Aggregation(lambda seen, stage: K * int(seen[-1]) + np.arange(K), cells=5 * K, actions=K, top=1.0)
+    return function_classes.Aggregation(
+        lambda seen, stage: K * int(seen[-1]) + np.arange(K), cells=5 * K, actions=K, max_value=1.0
+    )
 
 
 KINDS = {
-    "tables": (lambda t: FiniteClass(t.tables, top=1.0), testbeds.TableBandit(contexts=5, K=3, N=10), 1.0),
+    "tables": (lambda t: FiniteClass(t.tables, max_value=1.0), testbeds.TableBandit(contexts=5, K=3, N=10), 1.0),
     "cells": (cells, testbeds.TableBandit(contexts=5, K=3, N=10), 1e-2),
     "ball": (
-        lambda t: classes.LinearBall(t.features, radius=t.theta_bound, top=1.0),
+        lambda t: function_classes.LinearBall(t.features, radius=t.theta_bound, max_value=1.0),
         testbeds.LinBandit(d=2, K=3),
         1e-3,
     ),
     "logistic": (
-        lambda t: classes.GeneralizedLinear(t.arms, radius=t.radius),
+        lambda t: function_classes.GeneralizedLinear(t.arms, radius=t.radius),
         testbeds.LogitBandit(d=2, K=3),
         1e-3,
     ),
@@ -238,7 +245,7 @@ def test_every_class_finds_nearly_best_actions(kind):
 def test_with_the_constants_of_the_theory_a_list_of_candidates_is_told_apart():
     """Two stages, 90 candidates: the policy at the end is optimal at every start."""
     testbed = testbeds.TableHubs(contexts=6, m=2, K=3, R=10)
-    agent = fpi.Eluder(FiniteClass(testbed.tables, top=2.0), actions=3, horizon=2, episodes=1_500)
+    agent = fpi.Eluder(FiniteClass(testbed.tables, max_value=2.0), actions=3, horizon=2, episodes=1_500)
     agent.learn(testbed.env(), 1_500, seed=0)
     assert testbed.gaps(testbed.held_out(20), testbed.policy(agent.predict)).max() == pytest.approx(0)
 
@@ -256,13 +263,13 @@ def test_the_example_finds_the_best_policy(capsys):
 def candidates_of(testbed):
     tables = testbed.tables
     functions = [lambda seen, stage, table=table: table[stage, int(seen[-1])] for table in tables]
-    return FiniteClass(functions, top=2.0, actions=testbed.actions)
+    return FiniteClass(functions, max_value=2.0, actions=testbed.actions)
 
 
 @pytest.mark.parametrize("as_functions", [False, True])
 def test_stopping_saving_and_asking_in_between_change_nothing(tmp_path, as_functions):
     testbed = testbeds.TableHubs(contexts=6, m=2, K=2, R=6)
-    function_class = candidates_of(testbed) if as_functions else FiniteClass(testbed.tables, top=2.0)
+    function_class = candidates_of(testbed) if as_functions else FiniteClass(testbed.tables, max_value=2.0)
     again = candidates_of(testbed) if as_functions else None
 
     def make():
@@ -294,11 +301,11 @@ def test_tables_come_back_from_the_file_and_others_are_refused(tmp_path):
     assert loaded.function_class.rows(0, 0).tolist() == MIRRORED[:, 0].T.tolist()
     assert loaded.settings == learned(5).settings
     with pytest.raises(fpi.errors.ModelFileError, match="other features"):
-        fpi.load(path, FiniteClass(MIRRORED[::-1].copy(), top=1.0))
+        fpi.load(path, FiniteClass(MIRRORED[::-1].copy(), max_value=1.0))
 
 
 def test_features_given_for_a_class_are_refused_by_name(tmp_path):
-    functions = FiniteClass([lambda x, stage: [0.25, 0.5]], top=1.0, actions=2)
+    functions = FiniteClass([lambda x, stage: [0.25, 0.5]], max_value=1.0, actions=2)
     fpi.Eluder(functions, actions=2, horizon=1, episodes=8).save(tmp_path / "model.fpi")
     with pytest.raises(fpi.errors.ModelFileError, match="not what it was learned with: .* is no function class"):
         fpi.load(tmp_path / "model.fpi", features=lambda x: [1.0, 0.0])

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from fpi.classes import Aggregation, FiniteClass, LinearBall, eluder_dimension, eluder_sequence
 from fpi.errors import InputError
+from fpi.function_classes import Aggregation, FiniteClass, LinearBall, eluder_dimension, eluder_sequence
 
 
 def independent(values, chosen, point, threshold):
@@ -54,7 +54,7 @@ def test_disjoint_indicators():
 
 def test_a_class_of_one_function_cannot_surprise():
     assert len(eluder_dimension(np.random.default_rng(0).random((1, 6)), 0.01)) == 0
-    assert FiniteClass(np.ones((1, 3, 2)), top=1.0).eluder_bound(0.01) == 0
+    assert FiniteClass(np.ones((1, 3, 2)), max_value=1.0).eluder_bound(0.01) == 0
 
 
 def test_three_functions_can_surprise_three_times():
@@ -96,7 +96,7 @@ def test_the_search_finds_what_a_plain_one_finds(seed):
     assert len(found) == plain_dimension(values, epsilon, [*changes, *between])
     for i, point in enumerate(found.points):
         assert independent(values, found.points[:i], point, found.below * (1 - 1e-9))
-    tables = FiniteClass(values.reshape(len(values), -1, 1), top=1.0)
+    tables = FiniteClass(values.reshape(len(values), -1, 1), max_value=1.0)
     assert len(found) <= tables.eluder_bound(epsilon)
 
 
@@ -111,7 +111,7 @@ def test_linear_functions_have_about_as_many_surprises_as_dimensions(dim):
     rng = np.random.default_rng(dim)
     rows = rng.normal(size=(300, dim))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    ball = LinearBall(lambda observation: rows[:1], actions=1, radius=1.0, top=1.0)
+    ball = LinearBall(lambda observation: rows[:1], actions=1, radius=1.0, max_value=1.0)
     ball.rows(None, 0)
     found = eluder_sequence(ball, rows, 0.5)
     assert dim <= len(found) <= 4 * dim and len(found) <= ball.eluder_bound(0.5)
@@ -128,21 +128,21 @@ def test_linear_functions_have_about_as_many_surprises_as_dimensions(dim):
 def test_short_features_first_surprise_more_often():
     """The dimension of a ball is not just d: lengths that double surprise each time."""
     rows = 0.26 * 2.0 ** np.arange(-4, 2)[:, None]
-    ball = LinearBall(lambda observation: rows[:1], actions=1, radius=1.0, top=1.0)
+    ball = LinearBall(lambda observation: rows[:1], actions=1, radius=1.0, max_value=1.0)
     ball.rows(None, 0)
     found = eluder_sequence(ball, rows, 2.0**-5)
     assert len(found) == 6 <= ball.eluder_bound(2.0**-5)
 
 
 def test_cells_surprise_once_each():
-    cells = Aggregation(lambda observation, stage: [0], cells=4, actions=1, top=1.0)
+    cells = Aggregation(lambda observation, stage: [0], cells=4, actions=1, max_value=1.0)
     rows = np.array([[0.0], [1.0], [1.0], [3.0], [2.0], [0.0]])
     assert len(eluder_sequence(cells, rows, 0.3)) == 4 == cells.eluder_bound(0.3)
     assert len(eluder_sequence(cells, rows, 1.0)) == 0 == cells.eluder_bound(1.0)
 
 
 def test_bad_input():
-    from fpi.classes import GeneralizedLinear
+    from fpi.function_classes import GeneralizedLinear
 
     glm = GeneralizedLinear(lambda observation: np.ones((1, 1)), actions=1, radius=1.0)
     glm.rows(None, 0)

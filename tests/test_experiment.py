@@ -17,14 +17,14 @@ import pytest
 from scipy import stats
 
 import fpi
-from fpi import persistence
+from fpi import model_files
 from fpi.algorithms import PAC
 from fpi.errors import InputError, SaveError
-from fpi.experiment import Claim, Setting, Study, conduct, folder, statistics
+from fpi.experiment import Claim, Setting, Study, run_study, statistics, storage
 from fpi.experiment.backends import Local
-from fpi.experiment.conducting import RunFailed
-from fpi.experiment.plan import Job, probe_episodes
-from fpi.experiment.runs import advance
+from fpi.experiment.config import Job, probe_episodes
+from fpi.experiment.run import advance
+from fpi.experiment.scheduler import RunFailed
 
 TILES = {"type": "TileCoding", "tiles": 2, "tilings": 4}
 CARTPOLE = Setting(
@@ -49,7 +49,7 @@ def rows(out):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed")
-    conduct(study(), out, backend=Local(1, start="fork"))
+    run_study(study(), out, backend=Local(1, start="fork"))
     return out
 
 
@@ -61,10 +61,10 @@ def test_rows_are_those_of_a_plain_learn(undisturbed):
     for seed in (0, 1):
         agent = settings["CartPole-v1--never"].make_agent()
         history = agent.learn(gym.make("CartPole-v1"), 120, seed=seed)
-        found, _ = persistence.read(undisturbed / f"runs/CartPole-v1--never--seed-00{seed}/rows.safetensors")
+        found, _ = model_files.read(undisturbed / f"runs/CartPole-v1--never--seed-00{seed}/rows.safetensors")
         for name, column in zip(
-            ("return", "length", "explored", "frozen"),
-            (history.returns, history.lengths, history.explored, history.frozen),
+            ("return", "length", "stored_stage", "covered_steps"),
+            (history.returns, history.lengths, history.stored_stage, history.covered_steps),
             strict=True,
         ):
             np.testing.assert_array_equal(found[name], column)
@@ -77,32 +77,32 @@ def test_rows_are_those_of_a_plain_learn(undisturbed):
     ("workers", "start", "seconds"), [(3, "fork", 5.0), (2, "spawn", 0.05)], ids=["three forked", "two spawned"]
 )
 def test_rows_do_not_depend_on_workers_or_slices(undisturbed, tmp_path, workers, start, seconds):
-    conduct(study(), tmp_path, backend=Local(workers, start=start), seconds=seconds)
+    run_study(study(), tmp_path, backend=Local(workers, start=start), seconds=seconds)
     assert rows(tmp_path) == rows(undisturbed)
 
 
 def test_slices_in_other_processes_give_the_same_rows(undisturbed):
     """Every slice restores the run from its state, as another machine would."""
-    from fpi.experiment import runs
+    from fpi.experiment import run
 
     job = study().complete().jobs("gymnasium")[1]
     assert job.name == "CartPole-v1--never"
     state, slices = None, 0
     while state is None or state.episodes < job.setting.episodes:
-        runs._held = None
+        run._held = None
         state = advance(job, state, 1e-9)
         slices += 1
         if slices > 20:
             break
-    runs._held = None
+    run._held = None
     state = advance(job, state, 60)
-    found, _ = persistence.read(undisturbed / "runs" / job.id / "rows.safetensors")
+    found, _ = model_files.read(undisturbed / "runs" / job.id / "rows.safetensors")
     assert all(np.array_equal(state.rows[name], column) for name, column in found.items())
     assert 0 < found["probe.stale"][-1] < 1  # otherwise a log that was lost would not be missed
 
 
 def test_both_engines_give_the_same_rows(undisturbed, tmp_path):
-    conduct(study(0), tmp_path, engine="compiled", backend=Local(1, start="fork"))
+    run_study(study(0), tmp_path, engine="compiled", backend=Local(1, start="fork"))
     expected = rows(undisturbed)
     assert rows(tmp_path) == {name: expected[name] for name in rows(tmp_path)} and len(rows(tmp_path)) == 2
 
@@ -181,9 +181,9 @@ class Deadly(gym.Wrapper):
 gym.register("test/Deadly-v0", Deadly, max_episode_steps=500)
 
 
-def deadly(folder, lives):
-    (folder / "parent").write_text(str(os.getpid()))
-    env_args = {"file": str(folder / "kills"), "lives": lives}
+def deadly(storage, lives):
+    (storage / "parent").write_text(str(os.getpid()))
+    env_args = {"file": str(storage / "kills"), "lives": lives}
     setting = replace(CARTPOLE, env="test/Deadly-v0", env_args=env_args)
     return replace(
         study(
@@ -193,17 +193,17 @@ def deadly(folder, lives):
 
 
 def test_a_killed_worker_costs_a_retry(undisturbed, tmp_path):
-    conduct(deadly(tmp_path, lives=2), tmp_path / "out", backend=Local(1, start="fork"))
+    run_study(deadly(tmp_path, lives=2), tmp_path / "out", backend=Local(1, start="fork"))
     assert (tmp_path / "kills").stat().st_size == 2
     (found,) = rows(tmp_path / "out").values()
-    expected = persistence.read(undisturbed / "runs/CartPole-v1--exact--seed-000/rows.safetensors")[0]
-    found = persistence.read(next(tmp_path.glob("out/runs/*/rows.safetensors")))[0]
+    expected = model_files.read(undisturbed / "runs/CartPole-v1--exact--seed-000/rows.safetensors")[0]
+    found = model_files.read(next(tmp_path.glob("out/runs/*/rows.safetensors")))[0]
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
 def test_a_run_that_always_kills_its_worker_is_given_up(tmp_path):
     with pytest.raises(RunFailed, match="seed-000 was lost 4 times in a row"):
-        conduct(deadly(tmp_path, lives=100), tmp_path / "out", backend=Local(1, start="fork"))
+        run_study(deadly(tmp_path, lives=100), tmp_path / "out", backend=Local(1, start="fork"))
 
 
 class Noisy(gym.Wrapper):
@@ -223,7 +223,7 @@ RANGES = {"low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]}
 
 def test_warnings_of_a_run_stand_in_its_manifest(tmp_path):
     noisy = replace(CARTPOLE, env="test/Noisy-v0", episodes=20, features={**TILES, **RANGES})
-    conduct(study(0, only=noisy), tmp_path, backend=Local(1, start="fork"))
+    run_study(study(0, only=noisy), tmp_path, backend=Local(1, start="fork"))
     (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("runs/*/manifest.json"))
     assert "went another way" in manifest["warnings"][0]
 
@@ -231,7 +231,7 @@ def test_warnings_of_a_run_stand_in_its_manifest(tmp_path):
 def test_an_error_of_the_environment_arrives_as_it_is(tmp_path):
     rude = replace(CARTPOLE, arguments={**CARTPOLE.arguments, "reward_range": (0, 0.5)})
     with pytest.raises(fpi.errors.EnvironmentMismatch, match=r"reward_range=\(0.0, 0.5\)"):
-        conduct(study(0, only=rude), tmp_path, backend=Local(1, start="fork"))
+        run_study(study(0, only=rude), tmp_path, backend=Local(1, start="fork"))
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_a_run_tells_where_it_comes_from(undisturbed):
     assert (manifest["id"], manifest["seed"], manifest["engine"]) == ("CartPole-v1--exact--seed-001", 1, "gymnasium")
     assert manifest["setting"]["features"]["low"] == [-4.8, -10, -0.418, -10]
     assert manifest["versions"]["fpi"] == fpi.__version__ and manifest["versions"]["gymnasium"] == gym.__version__
-    found, _ = persistence.read(undisturbed / "runs/CartPole-v1--exact--seed-001/rows.safetensors")
+    found, _ = model_files.read(undisturbed / "runs/CartPole-v1--exact--seed-001/rows.safetensors")
     assert manifest["steps"] == found["length"].sum() and manifest["seconds"] > 0
     assert manifest["started"] <= manifest["finished"]
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(fpi.__file__).parent, capture_output=True, text=True)
@@ -257,7 +257,7 @@ def test_the_model_of_the_first_seed_is_kept(undisturbed):
 
 
 def test_more_seeds_keep_the_runs_that_are_there(undisturbed, tmp_path):
-    conduct(study(0), tmp_path, backend=Local(1, start="fork"))
+    run_study(study(0), tmp_path, backend=Local(1, start="fork"))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/*")}
     begun = []
 
@@ -267,56 +267,56 @@ def test_more_seeds_keep_the_runs_that_are_there(undisturbed, tmp_path):
         begun.append(([job.id for job in jobs], kept))
         return nullcontext(lambda *_: None)
 
-    conduct(study(), tmp_path, backend=Local(1, start="fork"), watch=watch)
+    run_study(study(), tmp_path, backend=Local(1, start="fork"), watch=watch)
     assert begun == [(["CartPole-v1--exact--seed-001", "CartPole-v1--never--seed-001"], 2)]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert rows(tmp_path) == rows(undisturbed)
-    conduct(study(), tmp_path, watch=watch)  # nothing is left to do
+    run_study(study(), tmp_path, watch=watch)  # nothing is left to do
     assert len(begun) == 1
 
 
 def test_stopping_keeps_what_was_played(undisturbed, tmp_path):
     asked = iter([False] * 4 + [True] * 100)
-    conduct(study(), tmp_path, backend=Local(1, start="fork"), seconds=1e-9, stop=lambda: next(asked))
+    run_study(study(), tmp_path, backend=Local(1, start="fork"), seconds=1e-9, stop=lambda: next(asked))
     assert list(tmp_path.glob("runs/*/checkpoint.fpi")) and len(rows(tmp_path)) < 4
-    conduct(study(), tmp_path, backend=Local(1, start="fork"))
+    run_study(study(), tmp_path, backend=Local(1, start="fork"))
     assert rows(tmp_path) == rows(undisturbed)
 
 
 def test_another_setting_does_not_mix_with_what_is_there(tmp_path):
-    conduct(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, backend=Local(1, start="fork"))
+    run_study(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, backend=Local(1, start="fork"))
     before = rows(tmp_path)
     with pytest.raises(InputError, match="another setting: episodes: 5 there, 6 here. Choose another --out"):
-        conduct(study(0, exact=replace(CARTPOLE, episodes=6)), tmp_path)
+        run_study(study(0, exact=replace(CARTPOLE, episodes=6)), tmp_path)
     with pytest.raises(InputError, match="another engine: 'gymnasium' there, 'compiled' here"):
-        conduct(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, engine="compiled")
+        run_study(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, engine="compiled")
     assert rows(tmp_path) == before
 
 
 def test_one_command_at_a_time(tmp_path):
     holder = subprocess.Popen(
-        [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom fpi.experiment.folder import locked\n"
+        [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom fpi.experiment.storage import locked\n"
          "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()", tmp_path],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(InputError, match="another command is at work"):
-        conduct(study(0), tmp_path)
+        run_study(study(0), tmp_path)
     holder.kill()
     holder.wait()
-    conduct(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
+    run_study(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
     assert len(rows(tmp_path)) == 1
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SaveError, match="Choose another --out"):
-        conduct(study(0), tmp_path / "file" / "out")
+        run_study(study(0), tmp_path / "file" / "out")
 
 
 def test_damaged_files_are_named(tmp_path):
     small = study(0, only=replace(CARTPOLE, episodes=2))
-    conduct(small, tmp_path, backend=Local(1, start="fork"))
+    run_study(small, tmp_path, backend=Local(1, start="fork"))
     path = next(tmp_path.glob("runs/*/rows.safetensors"))
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(
@@ -325,36 +325,36 @@ def test_damaged_files_are_named(tmp_path):
         statistics.measure(small, tmp_path)
     whole = rows_of_one(small, tmp_path / "other")
     path.unlink()
-    conduct(small, tmp_path, backend=Local(1, start="fork"))  # a run without its rows is played again
+    run_study(small, tmp_path, backend=Local(1, start="fork"))  # a run without its rows is played again
     assert path.read_bytes() == whole
     for content in ("{", "[]"):
         path.with_name("manifest.json").write_text(content)
         with pytest.raises(InputError, match="manifest.json cannot be read"):
-            conduct(small, tmp_path)
+            run_study(small, tmp_path)
 
 
 def rows_of_one(small, out):
-    conduct(small, out, backend=Local(1, start="fork"))
+    run_study(small, out, backend=Local(1, start="fork"))
     return next(out.glob("runs/*/rows.safetensors")).read_bytes()
 
 
 def test_a_folder_belongs_to_one_study(tmp_path):
     small = study(0, only=replace(CARTPOLE, episodes=2))
-    conduct(small, tmp_path, backend=Local(1, start="fork"))
+    run_study(small, tmp_path, backend=Local(1, start="fork"))
     with pytest.raises(InputError, match=f"holds the study {small.name}, and this is another"):
-        conduct(replace(small, name="another"), tmp_path)
+        run_study(replace(small, name="another"), tmp_path)
 
 
 def test_a_run_of_which_nothing_was_kept_may_be_changed(tmp_path):
     wrong = study(0, only=replace(CARTPOLE, episodes=2, arguments={**CARTPOLE.arguments, "reward_range": [0.0, 0.5]}))
     with pytest.raises(fpi.errors.EnvironmentMismatch, match="CartPole-v1--only--seed-000: in episode 1"):
-        conduct(wrong, tmp_path, backend=Local(1, start="fork"))
-    conduct(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
+        run_study(wrong, tmp_path, backend=Local(1, start="fork"))
+    run_study(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
 
 
 def test_a_worker_that_dies_between_two_slices_costs_a_retry(monkeypatch, tmp_path):
     killed = []
-    keep = folder.RunFolder.keep
+    keep = storage.RunFolder.keep
 
     def keep_and_kill(self, state):
         keep(self, state)
@@ -365,9 +365,9 @@ def test_a_worker_that_dies_between_two_slices_costs_a_retry(monkeypatch, tmp_pa
                 child.join()
             time.sleep(0.2)  # until the pool has seen it
 
-    monkeypatch.setattr(folder.RunFolder, "keep", keep_and_kill)
+    monkeypatch.setattr(storage.RunFolder, "keep", keep_and_kill)
     short = study(0, only=replace(CARTPOLE, episodes=40))
-    conduct(short, tmp_path / "killed", backend=Local(1, start="fork"), seconds=1e-9)
+    run_study(short, tmp_path / "killed", backend=Local(1, start="fork"), seconds=1e-9)
     monkeypatch.undo()
     assert killed
     found = next((tmp_path / "killed").glob("runs/*/rows.safetensors")).read_bytes()
@@ -399,13 +399,13 @@ def test_errors_of_an_environment_name_run_and_place(tmp_path):
         features={**TILES, "low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]},
     )
     with pytest.raises(RunFailed, match=r"seed-000 failed in .*test_experiment.py, line \d+: Odd: ice and fire"):
-        conduct(study(0, only=setting), tmp_path, backend=Local(1, start="fork"))
+        run_study(study(0, only=setting), tmp_path, backend=Local(1, start="fork"))
 
 
 def test_agents_that_compiled_code_does_not_know_are_refused_before_anything_is_written(tmp_path):
     regret = replace(CARTPOLE, algorithm="Regret", arguments={"horizon": 20})
     with pytest.raises(InputError, match="compiled episodes know fpi.PAC"):
-        conduct(study(0, only=regret), tmp_path / "out", engine="compiled")
+        run_study(study(0, only=regret), tmp_path / "out", engine="compiled")
     assert not (tmp_path / "out").exists()
 
 
@@ -416,19 +416,19 @@ def test_a_twin_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
         "from dataclasses import replace\n"
         "from fpi import compiled\n"
         "gym.register('MyCart-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=500)\n"
-        "compiled.register(replace(compiled.find('CartPole-v1'), name='MyCart-v0'))\n"
+        "compiled.register(replace(compiled.get('CartPole-v1'), name='MyCart-v0'))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     ranges = {"low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]}
     own = replace(CARTPOLE, env="my_twin:MyCart-v0", features={**TILES, **ranges}, episodes=20)
-    conduct(study(0, only=own), tmp_path / "own", engine="compiled", backend=Local(1))
+    run_study(study(0, only=own), tmp_path / "own", engine="compiled", backend=Local(1))
     expected = study(0, only=replace(own, env="CartPole-v1"))
     assert list(rows(tmp_path / "own").values()) == [rows_of_one(expected, tmp_path / "known")]
 
 
 def test_claims_of_an_unknown_kind_are_refused_at_once(tmp_path):
     with pytest.raises(InputError, match="no claims of the kind 'below'; choose one of above"):
-        conduct(replace(study(0, only=CARTPOLE), claims=(Claim("x", "below", {}),)), tmp_path / "out")
+        run_study(replace(study(0, only=CARTPOLE), claims=(Claim("x", "below", {}),)), tmp_path / "out")
 
 
 def test_levels_are_judged_only_where_they_can_be_told():
@@ -473,16 +473,16 @@ def test_settings_are_filled_in_from_the_environment():
 )
 def test_settings_that_do_not_fit_are_refused_before_anything_runs(tmp_path, changes, what):
     with pytest.raises(fpi.errors.FpiError, match=what):
-        conduct(study(0, bad=replace(CARTPOLE, **changes)), tmp_path / "out")
+        run_study(study(0, bad=replace(CARTPOLE, **changes)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_engine_that_cannot_serve_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no engine 'warp'"):
-        conduct(study(0), tmp_path, engine="warp")
+        run_study(study(0), tmp_path, engine="warp")
     longer = replace(CARTPOLE, env_args={"max_episode_steps": 600})
-    with pytest.raises(InputError, match="no compiled twin"):
-        conduct(study(0, longer=longer), tmp_path, engine="compiled")
+    with pytest.raises(InputError, match="no compiled environment"):
+        run_study(study(0, longer=longer), tmp_path, engine="compiled")
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import result_folders
 
-from fpi import persistence, plots, results
-from fpi.cli import reporting
+from fpi import model_files, plots, results
+from fpi.cli import report
 from fpi.errors import InputError
 
 
@@ -33,13 +33,13 @@ def test_small_multiples_where_more_than_freezing_differs(tmp_path):
 
 def test_curves_are_means_over_windows(folder):
     setting = results.read(folder).settings[0]
-    rows, _ = persistence.read(folder / "runs" / "CartPole-v1--exact--seed-000" / "rows.safetensors")
+    rows, _ = model_files.read(folder / "runs" / "CartPole-v1--exact--seed-000" / "rows.safetensors")
     run = setting.runs[0]
     assert run.windows.tolist() == list(range(10, 1_101, 10))
     assert run.series["return"] == pytest.approx(rows["return"].reshape(110, 10).mean(axis=1))
-    shares = rows["frozen"].reshape(110, 10).sum(axis=1) / rows["length"].reshape(110, 10).sum(axis=1)
-    assert run.series["frozen"] == pytest.approx(shares)
-    assert run.series["explored"] == pytest.approx((rows["explored"] >= 0).reshape(110, 10).mean(axis=1))
+    shares = rows["covered_steps"].reshape(110, 10).sum(axis=1) / rows["length"].reshape(110, 10).sum(axis=1)
+    assert run.series["covered_steps"] == pytest.approx(shares)
+    assert run.series["stored_stage"] == pytest.approx((rows["stored_stage"] >= 0).reshape(110, 10).mean(axis=1))
     assert setting.growth.shape == (500, 11)
     assert setting.band("stale").episodes.tolist() == rows["probe.episode"].tolist()
 
@@ -136,6 +136,6 @@ def test_many_panels_are_set_in_rows(tmp_path, monkeypatch):
 def test_pictures_shrink_by_whole_fractions():
     picture = np.zeros((401, 600, 3), np.uint8)
     picture[:2, :2] = 100
-    (small,) = reporting._smaller(iter([picture]))
+    (small,) = report._smaller(iter([picture]))
     assert small.shape == (200, 300, 3)
     assert small[0, 0].tolist() == [100, 100, 100] and small[0, 1].tolist() == [0, 0, 0]

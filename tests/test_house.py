@@ -141,12 +141,12 @@ def test_the_type_checker_refuses_a_misused_api(tmp_path):
 @pytest.mark.parametrize(
     ("module", "planted", "broken"),
     [
-        ("errors.py", "import fpi.learning", "fpi.errors is not allowed to import fpi.learning"),
+        ("errors.py", "import fpi.training", "fpi.errors is not allowed to import fpi.training"),
         ("regression.py", "from fpi import features", "fpi.regression is not allowed to import fpi.features"),
         (
-            "persistence.py",
+            "model_files.py",
             "from fpi.control import *",
-            "fpi.persistence is not allowed to import fpi.control",
+            "fpi.model_files is not allowed to import fpi.control",
         ),
         ("algorithms/pac.py", "import gymnasium", "fpi.algorithms is not allowed to import gymnasium"),
         ("homeless.py", "", "homeless"),

@@ -54,9 +54,9 @@ def changed_suffixes(env, agent):
     suffixes = []
 
     def keep(episode):
-        if episode.explored >= 0:
-            later = slice(episode.explored + 1, None)
-            suffixes.append((episode.explored + 1, episode.observations[later], episode.actions[later]))
+        if episode.stored_stage >= 0:
+            later = slice(episode.stored_stage + 1, None)
+            suffixes.append((episode.stored_stage + 1, episode.observations[later], episode.actions[later]))
 
     agent.learn(env, EPISODES, seed=1, callback=keep)
     changed = [
@@ -202,8 +202,8 @@ def test_an_episode_adds_at_most_one_datum_at_its_last_uncovered_stage(learner):
         assert len(during) == len(episode.actions)
         assert all(snapshot == during[0] for snapshot in during)
         last = uncovered[-1] if len(uncovered) else -1
-        assert episode.explored == last
-        assert episode.frozen == len(episode.actions) - len(uncovered)
+        assert episode.stored_stage == last
+        assert episode.covered_steps == len(episode.actions) - len(uncovered)
         added = np.subtract(Snapshot.of(agent, watched.pool).sizes, during[0].sizes)
         assert added.tolist() == [int(stage == last) for stage in range(HORIZON)]
         if last >= 0:
@@ -211,7 +211,7 @@ def test_an_episode_adds_at_most_one_datum_at_its_last_uncovered_stage(learner):
         explored.append(last)
 
     history = agent.learn(watched, 250, seed=3, callback=check)
-    assert history.explored.tolist() == explored
+    assert history.stored_stage.tolist() == explored
     assert len(set(explored)) > 2
 
 
@@ -258,7 +258,7 @@ def listed_levels(explore="greedy", elimination="paper", scale=0.01, **settings)
     rng, shape = np.random.default_rng(0), (40, HORIZON, 60, 3)
     alike = rng.uniform(1, 3, (1, *shape[1:])) + rng.uniform(-0.1, 0.1, shape)
     tables = np.where(rng.random(shape) < 0.1, rng.uniform(0, HORIZON, shape), alike)
-    candidates = fpi.classes.FiniteClass(tables, top=HORIZON)
+    candidates = fpi.function_classes.FiniteClass(tables, max_value=HORIZON)
     rules = {"explore": explore, "elimination": elimination, "scale": scale, "episodes": 400} | settings
     return env, fpi.Eluder(candidates, actions=3, horizon=HORIZON, **rules)
 
@@ -273,7 +273,7 @@ eliminations = pytest.mark.parametrize("elimination", ["paper", "stage", "interv
 
 
 def covered_levels(agent, observation, stage):
-    return [standing for standing in agent.standings(observation, stage) if standing.covered is not None]
+    return [level_state for level_state in agent.level_states(observation, stage) if level_state.covered is not None]
 
 
 def estimate_on_all_data(agent, observation, stage, level):
@@ -296,19 +296,19 @@ def test_every_stored_pair_of_every_level_keeps_its_suffix(learner, elimination,
     suffixes = []
 
     def keep(episode):
-        if episode.explored >= 0:
+        if episode.stored_stage >= 0:
             level = agent.played[-1]
             steps = zip(episode.observations, episode.actions, agent.played, strict=True)
-            suffix = list(enumerate(steps))[episode.explored + 1 :]
+            suffix = list(enumerate(steps))[episode.stored_stage + 1 :]
             assert all(played == level for _, (_, _, played) in suffix)
             suffixes.extend((level, stage, observation, action) for stage, (observation, action, _) in suffix)
 
     agent.learn(env, 300, seed=1, callback=keep)
     moved = 0
     for level, stage, observation, action in suffixes:
-        standings = covered_levels(agent, observation, stage)
-        assert len(standings) >= level
-        now = standings[level - 1]
+        level_states = covered_levels(agent, observation, stage)
+        assert len(level_states) >= level
+        now = level_states[level - 1]
         assert now.action == action
         unfrozen = estimate_on_all_data(agent, observation, stage, level)
         moved += np.where(now.allowed, unfrozen, -np.inf).argmax() != action
@@ -378,17 +378,17 @@ class Climbed(gym.Wrapper):
 
     def __init__(self, env, agent):
         super().__init__(env)
-        self.agent, self.standings = agent, []
+        self.agent, self.level_states = agent, []
 
     def reset(self, **options):
         observation, info = self.env.reset(**options)
-        self.standings = [self.agent.standings(observation, 0)]
+        self.level_states = [self.agent.level_states(observation, 0)]
         return observation, info
 
     def step(self, action):
         observation, reward, terminated, *rest = self.env.step(action)
-        if not terminated and len(self.standings) < HORIZON:
-            self.standings.append(self.agent.standings(observation, len(self.standings)))
+        if not terminated and len(self.level_states) < HORIZON:
+            self.level_states.append(self.agent.level_states(observation, len(self.level_states)))
         return observation, reward, terminated, *rest
 
 
@@ -407,15 +407,15 @@ def test_levels_never_rise_and_an_episode_adds_at_most_one_datum_at_its_last_lev
     def check(episode):
         nonlocal drops, stored, sizes
         level, played, explored = min(episode.number + 1, agent.levels + 1), [], -1
-        for stage, standings in enumerate(climbed.standings):
-            first = next((at for at in standings if at.covered is None), None)
+        for stage, level_states in enumerate(climbed.level_states):
+            first = next((at for at in level_states if at.covered is None), None)
             if first is not None and first.level <= level:
                 level, explored = first.level, stage
                 assert first.uncovered[episode.actions[stage]] and first.allowed[episode.actions[stage]]
             else:
-                assert episode.actions[stage] == standings[min(level, agent.levels) - 1].action
+                assert episode.actions[stage] == level_states[min(level, agent.levels) - 1].action
             played.append(level)
-        assert (agent.played, episode.explored) == (tuple(played), explored)
+        assert (agent.played, episode.stored_stage) == (tuple(played), explored)
         assert played == sorted(played, reverse=True)
         before, sizes = sizes, sizes_of(agent)
         expected = np.zeros_like(sizes)

@@ -174,7 +174,7 @@ def test_same_action_at_every_step(name, freeze, explore):
     env = world.env()
     for episode in run(agent, world):
         actions, explored = literal.learn_episode(env)
-        assert (episode.actions.tolist(), episode.explored) == (actions, explored), episode.number
+        assert (episode.actions.tolist(), episode.stored_stage) == (actions, explored), episode.number
     assert_same_data(agent, literal)
     assert_same_policy(agent, literal, env)
 

@@ -13,23 +13,25 @@ from literal_eluder import Functions, LiteralEluder
 from test_literal_regret import ELIMINATIONS, RULES, assert_same_data, assert_same_standing, bandit
 
 import fpi
-from fpi.classes import FiniteClass
+from fpi.function_classes import FiniteClass
 
 SEED = 7
 
 
 def as_tables(tables, top):
-    return FiniteClass(tables, top=top)
+    return FiniteClass(tables, max_value=top)
 
 
 def as_functions(tables, top):
     functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(functions, top=top, actions=tables.shape[-1])
+    return FiniteClass(functions, max_value=top, actions=tables.shape[-1])
 
 
 def as_keyed_functions(tables, top):
     functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(functions, top=top, actions=tables.shape[-1], key=lambda observation, stage: int(observation))
+    return FiniteClass(
+        functions, max_value=top, actions=tables.shape[-1], key=lambda observation, stage: int(observation)
+    )
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def test_same_action_at_every_step(name, elimination, explore):
     env, episodes = world.env(), []
 
     def keep(episode):
-        episodes.append((episode.number, episode.actions.tolist(), episode.explored, list(agent.played)))
+        episodes.append((episode.number, episode.actions.tolist(), episode.stored_stage, list(agent.played)))
 
     agent.learn(world.env(), world.episodes, seed=SEED, callback=keep)
     for number, *played in episodes:
@@ -170,8 +172,8 @@ def test_rules_differ():
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "two stages", "two functions"])
 def test_actions_are_eliminated(name):
     literal, env, _ = play(WORLDS[name])
-    standings = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
-    left = [len(rung.allowed) for rungs in standings for rung in rungs]
+    level_states = [literal.level_state(env.observation(0, state), 0) for state in range(env.sizes[0])]
+    left = [len(rung.allowed) for rungs in level_states for rung in rungs]
     assert env.actions in left and min(left) < env.actions
 
 
@@ -226,8 +228,8 @@ def test_dependence_alone_decides_somewhere():
 
 def test_worlds_hold_what_their_names_say():
     literal, env, _ = play(WORLDS["agreement"])
-    frozen = [literal.standing(env.observation(0, state), 0)[0].k for state in (0, 1)]
-    assert frozen == [0, 0] and len(literal.standing(env.observation(0, 0), 0)) == literal.levels
+    frozen = [literal.level_state(env.observation(0, state), 0)[0].k for state in (0, 1)]
+    assert frozen == [0, 0] and len(literal.level_state(env.observation(0, 0), 0)) == literal.levels
     assert play(WORLDS["one episode"])[0].levels == 1
     literal, _, episodes = play(WORLDS["one function"])
     assert all(explored == -1 for _, explored, _ in episodes) and not any(map(len, literal.datasets.values()))
@@ -267,7 +269,7 @@ def test_the_reference_by_hand():
     episodes = [literal.learn_episode(env) for _ in range(12)]
     assert episodes[:7] == [([0], 0, [1])] * 3 + [([0], 0, [2])] * 4
     assert episodes[7:] == [([1], 0, [3])] * 5  # 0.6 behind is more than 2 / 4, so one arm is left
-    first, second, third = literal.standing(0, 0)[:3]
+    first, second, third = literal.level_state(0, 0)[:3]
     assert (first.k, second.k, third.k) == (3, 4, 5)
     assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [0, 1], [1]]
 

@@ -117,7 +117,7 @@ def test_same_action_at_every_step(name, elimination, explore):
     env, episodes = world.env(), []
 
     def keep(episode):
-        episodes.append((episode.number, episode.actions.tolist(), episode.explored, list(agent.played)))
+        episodes.append((episode.number, episode.actions.tolist(), episode.stored_stage, list(agent.played)))
 
     agent.learn(world.env(), world.episodes, seed=SEED, callback=keep)
     for number, *played in episodes:
@@ -147,26 +147,26 @@ def assert_same_standing(agent, literal, env):
             assert agent.predict(observation, stage) == literal.predict(observation, stage)[0]
             assert agent.predict(observation, stage, explore=False) == literal.greedy(observation, stage)
             if state % 4 == 0:
-                standings, rungs = agent.standings(observation, stage), literal.standing(observation, stage)
-                assert len(standings) == len(rungs)
-                for standing, rung in zip(standings, rungs, strict=True):
-                    assert_same_rung(standing, rung, literal, literal.rows(observation, stage), stage)
+                level_states, rungs = agent.level_states(observation, stage), literal.level_state(observation, stage)
+                assert len(level_states) == len(rungs)
+                for level_state, rung in zip(level_states, rungs, strict=True):
+                    assert_same_rung(level_state, rung, literal, literal.rows(observation, stage), stage)
 
 
-def assert_same_rung(standing, rung, literal, rows, stage):
-    assert (standing.level, standing.covered, standing.action) == (rung.level, rung.k, rung.action)
-    np.testing.assert_array_equal(np.flatnonzero(standing.allowed), rung.allowed)
+def assert_same_rung(level_state, rung, literal, rows, stage):
+    assert (level_state.level, level_state.covered, level_state.action) == (rung.level, rung.k, rung.action)
+    np.testing.assert_array_equal(np.flatnonzero(level_state.allowed), rung.allowed)
     data = literal.datasets[stage, rung.level]
     k = len(data) if rung.k is None else rung.k
     uncovered = literal.uncovered(rows, data, k, rung.level, rung.allowed)
-    np.testing.assert_array_equal(np.flatnonzero(standing.uncovered & standing.allowed), uncovered)
-    for found, expected in ((standing.widths, data.widths(rows, k)), (standing.values, data.values(rows, k))):
+    np.testing.assert_array_equal(np.flatnonzero(level_state.uncovered & level_state.allowed), uncovered)
+    for found, expected in ((level_state.widths, data.widths(rows, k)), (level_state.values, data.values(rows, k))):
         expected = expected[0].astype(float)[rung.allowed]
         np.testing.assert_allclose(found[rung.allowed], expected, rtol=1e-8, atol=1e-9)
     if rung.k is not None:
         upper, bar, _ = literal.upper_ends(rows, data, stage, rung)
-        assert standing.bar == pytest.approx(float(bar), abs=1e-8)
-        upper_ends = (standing.values + standing.errors)[rung.allowed]
+        assert level_state.bar == pytest.approx(float(bar), abs=1e-8)
+        upper_ends = (level_state.values + level_state.errors)[rung.allowed]
         np.testing.assert_allclose(upper_ends, upper.astype(float)[rung.allowed], rtol=0, atol=1e-8)
 
 
@@ -189,8 +189,8 @@ def test_rules_differ():
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "three stages", "tiles", "one-hot"])
 def test_actions_are_eliminated(name):
     literal, env, _ = play(WORLDS[name])
-    standings = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
-    left = [len(rung.allowed) for rungs in standings for rung in rungs]
+    level_states = [literal.level_state(env.observation(0, state), 0) for state in range(env.sizes[0])]
+    left = [len(rung.allowed) for rungs in level_states for rung in rungs]
     assert env.actions in left and min(left) < env.actions
 
 
@@ -219,7 +219,7 @@ def test_worlds_hold_what_their_names_say():
         assert max(len(data) for data in play(WORLDS[name])[0].datasets.values()) > 128
 
     literal, env, _ = play(WORLDS["zero and tiny"])
-    first, second, third = (literal.standing(env.observation(0, state), 0) for state in range(3))
+    first, second, third = (literal.level_state(env.observation(0, state), 0) for state in range(3))
     assert {rung.k for rung in first} == {0} and len(first) == 40  # zero features: sure at once, at every level
     assert second[0].k == 0 < third[0].k
 
@@ -285,7 +285,7 @@ def test_the_reference_by_hand():
     assert episodes[:6] == [([0], 0, [1])] * 3 + [([1], 0, [1])] * 3
     assert episodes[6:] == [([1], 0, [2])] * 15 + [([1], 0, [3])] * 3
     assert [len(literal.datasets[0, level]) for level in (1, 2, 3)] == [6, 15, 3]
-    first, second, third = literal.standing(0, 0)
+    first, second, third = literal.level_state(0, 0)
     assert first.values.astype(float) == pytest.approx([0.15, 0.6])
     assert (first.k, second.k, third.k) == (6, 15, None)
     assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [1], [1]]
@@ -318,7 +318,7 @@ def test_a_width_at_the_edge_is_ill_posed(distance):
         lambda observation, stage: np.array([[0.3, 0.4]]) * (1 + distance), actions=1, horizon=1, ridge=(1 + TIE) ** -2
     )
     with pytest.raises(IllPosed):
-        literal.standing(0, 0)
+        literal.level_state(0, 0)
 
 
 @pytest.mark.parametrize("elimination", ELIMINATIONS)
@@ -330,7 +330,7 @@ def test_a_value_at_the_edge_is_ill_posed(elimination):
         literal = LiteralRegret(features, actions=2, horizon=1, scale=scale, elimination=elimination, explore="first")
         for _ in range(6):
             literal.learn_episode(env)
-        return literal.standing(0, 0)[1].allowed.tolist()
+        return literal.level_state(0, 0)[1].allowed.tolist()
 
     low, high = 1e-4, 1.0
     assert left(low) == [1] and left(high) == [0, 1]

@@ -14,7 +14,7 @@ import result_folders
 
 import fpi
 from fpi import page, results
-from fpi.cli import reporting
+from fpi.cli import report
 from fpi.page import charts, tables, writing
 
 STUDY = result_folders.study(seeds=3, episodes=1_100)
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=500, epsilon=1.0, ridge=1e-3)
     agent.learn(env, 20, seed=0)
     agent.save(folder / "runs" / "CartPole-v1--exact--seed-000" / "model.fpi")
-    reporting.write_report(folder)
+    report.write_report(folder)
     return folder
 
 
@@ -115,7 +115,7 @@ READ = """text => {
   const style = getComputedStyle(text);
   const size = parseFloat(style.fontSize) * picture.width / text.ownerSVGElement.viewBox.baseVal.width;
   return {
-    size, ink: style.fill, below, left: place.left, right: place.right, top: place.top, bottom: place.bottom,
+    size, ink: style.fill, below, left: place.left, right: place.right, top: place.max_value, bottom: place.bottom,
     inside: place.left >= picture.left && place.right <= picture.right && place.bottom <= picture.bottom,
   };
 }"""
@@ -256,7 +256,7 @@ def test_what_comes_from_files_is_escaped(tmp_path):
 def test_a_study_without_runs_has_a_page_of_its_claims(tmp_path):
     content = result_folders.study("figure1") | {"settings": {}, "seeds": [], "title": "Figure 1"}
     result_folders.write(tmp_path, content)
-    told = reporting.write_report(tmp_path)
+    told = report.write_report(tmp_path)
     assert len(told) == 1 and not (tmp_path / "figure.png").exists()
     text = (tmp_path / "page.html").read_text()
     assert 'id="claims"' in text
@@ -283,7 +283,7 @@ def test_numbers_are_shown_without_their_last_digits():
 def test_without_plotly_the_figure_is_made_and_one_line_says_what_to_install(tmp_path, monkeypatch):
     result_folders.write(tmp_path, result_folders.study(seeds=1, episodes=20))
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    told = reporting.write_report(tmp_path)
+    told = report.write_report(tmp_path)
     assert (tmp_path / "figure.png").exists() and (tmp_path / "figure.pdf").exists()
     assert not (tmp_path / "page.html").exists()
     assert told[-1] == 'page.html needs plotly, which is not installed: pip install "frozen-policy-iteration[report]".'
@@ -299,7 +299,7 @@ def test_the_gif_is_an_episode(folder):
 def test_a_gif_that_cannot_be_drawn_does_not_stop_the_page(tmp_path):
     result_folders.write(tmp_path, result_folders.study(seeds=1, episodes=20))
     (tmp_path / "runs" / "CartPole-v1--exact--seed-000" / "model.fpi").write_text("no model")
-    told = reporting.write_report(tmp_path)
+    told = report.write_report(tmp_path)
     assert any(line.startswith("No GIF of CartPole-v1: ") for line in told)
     assert (tmp_path / "page.html").exists()
     assert not list(tmp_path.glob("*.tmp"))

@@ -10,7 +10,7 @@ import pytest
 from test_experiment import CARTPOLE, rows, study
 
 from fpi.errors import InputError
-from fpi.experiment import conduct
+from fpi.experiment import run_study
 from fpi.experiment.backends import Local, Ray
 
 LONGER = replace(CARTPOLE, episodes=4_000, arguments={**CARTPOLE.arguments, "horizon": 200})
@@ -47,12 +47,12 @@ def test_a_killed_node_costs_a_retry_and_nothing_else(cluster, tmp_path):
                 os.kill(pid, signal.SIGKILL)
             killed.append(job)
 
-    conduct(STUDY, tmp_path / "ray", backend=backend, seconds=0.4, watch=lambda *_: nullcontext(tell))
+    run_study(STUDY, tmp_path / "ray", backend=backend, seconds=0.4, watch=lambda *_: nullcontext(tell))
     assert killed and slots[0] == 2
-    conduct(STUDY, tmp_path / "here", backend=Local(1, start="fork"))
+    run_study(STUDY, tmp_path / "here", backend=Local(1, start="fork"))
     assert rows(tmp_path / "ray") == rows(tmp_path / "here") and len(rows(tmp_path / "ray")) == 2
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path):
     with pytest.raises(InputError, match="no Ray cluster answers at 127.0.0.1:1"):
-        conduct(study(0), tmp_path, backend=Ray("127.0.0.1:1"))
+        run_study(study(0), tmp_path, backend=Ray("127.0.0.1:1"))

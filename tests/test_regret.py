@@ -70,7 +70,7 @@ def test_explain_tells_levels_action_sets_and_why_an_action_went():
     told = agent.explain(0, 0)
     assert (told.action, told.covered, told.level, told.freezing_index) == (1, True, 1, 6)
     assert told.values == pytest.approx([0.15, 0.6]) and told.widths == pytest.approx([0.5, 0.5])
-    first, second = told.standings
+    first, second = told.level_states
     assert (first.level, first.covered, first.action) == (1, 6, 1)
     assert (second.level, second.covered, second.action) == (2, None, None)
     assert first.allowed.tolist() == [True, True]
@@ -98,7 +98,7 @@ def test_a_promise_is_the_theorys_only_at_its_own_scale():
 def test_a_reason_by_intervals_names_the_error():
     agent = learned(0.2, 0.8, elimination="interval")
     told, alpha = agent.explain(0, 0), agent.theory.alpha(6, 2 * np.log(4), 1)  # three data each
-    at = told.standings[0]
+    at = told.level_states[0]
     assert at.errors == pytest.approx([alpha / 2] * 2)
     assert at.bar == pytest.approx(0.6 - alpha / 2)
     assert f"its value 0.15 plus its error {alpha / 2:.4g} does not reach {at.bar:.4g}" in told.reasons[0]
@@ -107,7 +107,7 @@ def test_a_reason_by_intervals_names_the_error():
 def test_after_the_last_level_nothing_is_stored_and_the_best_is_played():
     agent = learned(0.2, 0.8, episodes=6 + 15, max_level=2)
     history = agent.learn(bandit(0.2, 0.8), 5)
-    assert history.explored.tolist() == [-1] * 5 and history.returns == pytest.approx([0.8] * 5)
+    assert history.stored_stage.tolist() == [-1] * 5 and history.returns == pytest.approx([0.8] * 5)
     assert agent.played == (3,)  # L-bar, one above the last that is stored
     assert agent.data_stored == 21
     told = agent.explain(0, 0)
@@ -122,10 +122,10 @@ def test_episode_t_climbs_t_levels_at_most():
     played = []
     for episodes in (0, 1, 2, 36, 5):
         agent.learn(bandit(0.2, 0.8), episodes, seed=None, callback=lambda _: played.append(agent.played))
-        standings = agent.standings(0, 0)
-        assert [at.level for at in standings] == list(range(1, min(agent.episodes + 1, 40) + 1))
-        assert {at.covered for at in standings} == {0}
-        assert agent.explain(0, 0).level == len(standings) and agent.predict(0, 0) == 0
+        level_states = agent.level_states(0, 0)
+        assert [at.level for at in level_states] == list(range(1, min(agent.episodes + 1, 40) + 1))
+        assert {at.covered for at in level_states} == {0}
+        assert agent.explain(0, 0).level == len(level_states) and agent.predict(0, 0) == 0
     assert played == [(min(t, 41),) for t in range(1, 45)]
     assert agent.data_stored == 0
 
@@ -144,7 +144,7 @@ def test_an_action_at_the_edge_is_kept(elimination, factor, kept):
         threshold = 2 * agent.theory.alpha(6, 2 * np.log(4), 1) / 2  # both errors, alpha times the width 1/2
     best = threshold * 4 / 3 * factor  # three data and ridge 1 make 3/4 of it
     agent = learned(0.0, best, scale=scale, elimination=elimination)
-    (first, *_) = agent.standings(0, 0)
+    (first, *_) = agent.level_states(0, 0)
     assert first.covered == 6 and first.values[1] == pytest.approx(threshold * factor)
     assert first.survives.tolist() == [kept, True]
 
@@ -155,7 +155,7 @@ def test_thresholds_by_stage(elimination, stages):
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, elimination=elimination)
     agent.learn(env, 80, seed=0)
     for stage, times in enumerate(stages):
-        at = agent.standings(0, stage)[0]
+        at = agent.level_states(0, stage)[0]
         assert at.bar == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
 
 
@@ -165,7 +165,7 @@ def test_intervals_add_the_gap_of_later_stages_only():
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, **settings)
     agent.learn(env, 80, seed=0)
     for stage, later in enumerate([2, 1, 0]):
-        at = agent.standings(0, stage)[0]
+        at = agent.level_states(0, stage)[0]
         data = agent.dataset(stage, 1).features[: at.covered]
         log_det = np.linalg.slogdet(np.eye(2) + data.T @ data / agent.ridge)[1]
         errors = agent.theory.alpha(at.covered, log_det, 1) * at.widths + 0.01
@@ -181,13 +181,13 @@ def test_a_set_follows_the_frozen_data_and_not_later_ones():
 
     def keep(episode):
         for state in range(3):
-            at = agent.standings(state, 0)[0]
+            at = agent.level_states(state, 0)[0]
             if at.covered is not None:
                 now = (at.bar, at.errors.tolist(), at.survives.tolist(), at.values.tolist())
                 assert before.setdefault(state, now) == now
 
     agent.learn(env, 60, seed=0, callback=keep)
-    frozen = [agent.standings(state, 0)[0].covered for state in range(3)]
+    frozen = [agent.level_states(state, 0)[0].covered for state in range(3)]
     assert len(set(frozen)) > 1 and min(frozen) < len(agent.dataset(0, 1))
 
 
@@ -255,7 +255,7 @@ def test_one_stage_is_a_phased_elimination_with_frozen_prefixes(arms):
     def compare(episode):
         contexts = episode.observations[0]
         arm, phase = bandit.choose(contexts)
-        assert (int(episode.actions[0]), episode.explored) == (arm, -1 if phase is None else 0), episode.number
+        assert (int(episode.actions[0]), episode.stored_stage) == (arm, -1 if phase is None else 0), episode.number
         assert agent.played == (min(episode.number + 1, 4) if phase is None else phase,)
         if phase:
             bandit.learn(contexts[arm], episode.rewards[0], phase)
@@ -273,7 +273,7 @@ def assert_every_level_sees_its_own_samples_only(agent, env, phases):
     differs = 0
     for seed in range(20):
         x, _ = env.reset(seed=seed)
-        for at in agent.standings(x, 0):
+        for at in agent.level_states(x, 0):
             own = data[at.level]
             k = len(own) if at.covered is None else at.covered
             X, q = own.features[:k], own.targets[:k]

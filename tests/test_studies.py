@@ -14,12 +14,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fpi import studies
-from fpi.cli import app, reporting
-from fpi.cli.watching import Board
+from fpi.cli import app, report
+from fpi.cli.progress import Board
 from fpi.errors import InputError
 from fpi.experiment import speed, statistics
-from fpi.experiment.plan import Setting
-from fpi.experiment.runs import State
+from fpi.experiment.config import Setting
+from fpi.experiment.run import State
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples/study.toml"
@@ -28,7 +28,7 @@ EXAMPLE = ROOT / "examples/study.toml"
 def fpi(*words):
     """The command, without GIFs (test_page draws them) and without a second of waiting for every speed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting, "_draw_policies", lambda *_: [])
+        patch.setattr(report, "_draw_policies", lambda *_: [])
         patch.setattr(speed, "SECONDS", 0.02)
         patch.setenv("COLUMNS", "200")
         return CliRunner().invoke(app, ["reproduce", *map(str, words)])

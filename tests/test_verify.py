@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from fpi import PAC, plots, testbeds
 from fpi.cli import app
-from fpi.verify import curves, eluder_suite, exact, level_suite, report, show, suite
+from fpi.verify import class_instances, curves, exact, instances, level_instances, report, show
+from fpi.verify.counts import ENOUGH, CheckCounts, judge
+from fpi.verify.instances import Instance
 from fpi.verify.run import Run, run, run_all
-from fpi.verify.suite import Instance
-from fpi.verify.tally import ENOUGH, Tally, judge
 
 BANDIT = Instance("bandit", "LinBandit", {"d": 3, "K": 5}, epsilon=0.1, episodes=1_000, walks=40)
 COARSE_BANDIT = replace(BANDIT, epsilon=0.15, episodes=512)
@@ -23,7 +23,7 @@ CORRIDOR = Instance("corridor", "HubCorridor", {"B": 1, "m": 2, "K": 3, "junk": 
 
 
 def fired(instance, kind=PAC, seed=1):
-    return {tally.claim for tally in run(instance, seed, kind=kind).tallies if tally.violations}
+    return {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations}
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -42,8 +42,10 @@ class DoesNotFreeze(PAC):
 
     window = 1
 
-    def decider(self, trail):
-        return self.datasets.decider(self.window, self.settings.explore, trail.seed, trail.episodes)
+    def begin_episode(self, training_state):
+        return self.datasets.begin_episode(
+            self.window, self.settings.explore, training_state.seed, training_state.episodes
+        )
 
 
 class FreezesLate(DoesNotFreeze):
@@ -61,9 +63,9 @@ class AppendsInsideTheEpisode(PAC):
 
     held = None
 
-    def commit(self, trail, explored):
-        self.held = (self.datasets.kept, *explored, trail.episodes - 1) if explored else None
-        super().commit(trail, None)
+    def end_episode(self, training_state, explored):
+        self.held = (self.datasets.kept, *explored, training_state.episodes - 1) if explored else None
+        super().end_episode(training_state, None)
 
     def learn(self, env, episodes, seed, callback):
         step = env.step
@@ -81,8 +83,8 @@ class AppendsInsideTheEpisode(PAC):
 class ShiftsTargets(PAC):
     """Stores returns that are too high."""
 
-    def commit(self, trail, explored):
-        super().commit(trail, explored and (*explored[:2], explored[2] + 0.3))
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, explored and (*explored[:2], explored[2] + 0.3))
 
 
 class ClaimsTheWidthsOfAllData(PAC):
@@ -116,8 +118,8 @@ class ReportsOtherValues(PAC):
 class PlaysTheWorst(PAC):
     """Takes the worst action of a covered state."""
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def worst(observation, stage):
             code = decide(observation, stage)
@@ -129,8 +131,12 @@ class PlaysTheWorst(PAC):
 class PlaysTheWorstMostly(PlaysTheWorst):
     """Takes the worst action of a covered state in three of four episodes."""
 
-    def decider(self, trail):
-        return super().decider(trail) if trail.episodes % 4 else PAC.decider(self, trail)
+    def begin_episode(self, training_state):
+        return (
+            super().begin_episode(training_state)
+            if training_state.episodes % 4
+            else PAC.begin_episode(self, training_state)
+        )
 
 
 class TooSure(PAC):
@@ -168,8 +174,8 @@ def test_too_small_constants_are_caught_where_they_are_used():
     "instance, claim", [(COARSE_ARMS, "Lemma 1"), (CORRIDOR, "Lemma 2"), *[row[1:] for row in MUTANTS[5:]]]
 )
 def test_the_algorithm_passes_where_mutants_are_caught(instance, claim):
-    found = {tally.claim: tally for tally in run(instance, 1).tallies}
-    assert not any(tally.violations for tally in found.values())
+    found = {counts.claim: counts for counts in run(instance, 1).counts}
+    assert not any(counts.violations for counts in found.values())
     assert found[claim].counting > 0
     assert found[claim].share > 0 or claim == "Lemma 2"
 
@@ -178,25 +184,25 @@ def test_the_algorithm_passes_where_mutants_are_caught(instance, claim):
 
 
 def test_only_checks_with_a_bound_below_the_trivial_one_count():
-    tally = Tally("claim")
-    tally.add([1.0, 3.0, 0.5], [2.0, 2.0, 5.0], 4.0)
-    assert (tally.checks, tally.counting, tally.violations, tally.share) == (3, 2, 1, 1.5)
-    tally.add(np.zeros(0), 1.0, 2.0)
-    tally.add(9.0, 8.0, 4.0)  # a violated bound is one even where it is trivial
-    assert (tally.checks, tally.counting, tally.violations, tally.share) == (4, 2, 2, 1.5)
+    counts = CheckCounts("claim")
+    counts.add([1.0, 3.0, 0.5], [2.0, 2.0, 5.0], 4.0)
+    assert (counts.checks, counts.counting, counts.violations, counts.share) == (3, 2, 1, 1.5)
+    counts.add(np.zeros(0), 1.0, 2.0)
+    counts.add(9.0, 8.0, 4.0)  # a violated bound is one even where it is trivial
+    assert (counts.checks, counts.counting, counts.violations, counts.share) == (4, 2, 2, 1.5)
 
 
 def test_rounding_is_no_violation():
-    tally = Tally("claim")
-    tally.add([1 + 1e-12, 1e-12], [1.0, 0.0], 4.0)
-    assert tally.violations == 0
-    tally.add(0.5, 1 - 1e-12, 1.0)  # nor a bound that could fail
-    assert tally.counting == 2
+    counts = CheckCounts("claim")
+    counts.add([1 + 1e-12, 1e-12], [1.0, 0.0], 4.0)
+    assert counts.violations == 0
+    counts.add(0.5, 1 - 1e-12, 1.0)  # nor a bound that could fail
+    assert counts.counting == 2
 
 
 def test_delta_allows_a_share_of_runs():
-    good, bad = Tally("Lemma 3", 10, 10, 0, 0.5), Tally("Lemma 3", 10, 10, 7, 2.0)
-    other = Tally("Lemma 4", 1, 1, 1, 1.0)
+    good, bad = CheckCounts("Lemma 3", 10, 10, 0, 0.5), CheckCounts("Lemma 3", 10, 10, 7, 2.0)
+    other = CheckCounts("Lemma 4", 1, 1, 1, 1.0)
     one_of_20 = [("a", bad), *[("b", good)] * 19, ("b", other)]
     verdict = judge("Lemma 3", 0.05, one_of_20)
     assert (verdict.instances, verdict.runs, verdict.checks, verdict.violations) == (2, 20, 200, 7)
@@ -207,7 +213,7 @@ def test_delta_allows_a_share_of_runs():
 
 
 def test_rows_with_few_counting_checks_say_so():
-    few, enough = (judge("Lemma 1", None, [("a", Tally("Lemma 1", n, n))]) for n in (ENOUGH - 1, ENOUGH))
+    few, enough = (judge("Lemma 1", None, [("a", CheckCounts("Lemma 1", n, n))]) for n in (ENOUGH - 1, ENOUGH))
     assert "vacuous" in " ".join(report.cells(few))
     assert "vacuous" not in " ".join(report.cells(enough))
     assert "say nothing" in report.conclusion([few])
@@ -215,7 +221,7 @@ def test_rows_with_few_counting_checks_say_so():
 
 
 def test_violations_are_named():
-    broken = judge("Lemma 2", None, [("a", Tally("Lemma 2", ENOUGH, ENOUGH, 3))])
+    broken = judge("Lemma 2", None, [("a", CheckCounts("Lemma 2", ENOUGH, ENOUGH, 3))])
     assert "VIOLATED beyond what δ allows: Lemma 2" in report.conclusion([broken])
     assert "3 in 1 of 1 runs" in report.cells(broken)
 
@@ -230,14 +236,14 @@ def test_results_do_not_depend_on_the_number_of_processes():
     alone, together = (list(run_all(tasks, workers=workers)) for workers in (1, 2))
     assert alone == together
     assert [(each.instance, each.seed) for each in alone] == [("bandit", 0), ("bandit", 1), ("arms", 0), ("arms", 1)]
-    assert alone[0].tallies != alone[1].tallies
+    assert alone[0].counts != alone[1].counts
 
 
 def test_scaled_claims_have_rows_of_their_own():
     seen = []
     verdicts = report.verify([TINY], workers=1, progress=seen.append)
     assert len(seen) == 2
-    assert [verdict.claim for verdict in verdicts[:7]] == list(suite.CLAIMS)
+    assert [verdict.claim for verdict in verdicts[:7]] == list(instances.CLAIMS)
     assert [(verdict.claim, verdict.scaled) for verdict in verdicts[7:]] == [
         (f"Lemma {number}, α × 0.5", True) for number in (4, 5, 6)
     ]
@@ -246,10 +252,10 @@ def test_scaled_claims_have_rows_of_their_own():
 
 
 def test_both_suites_ask_for_every_family_and_for_misspecification():
-    for instances in (suite.QUICK, suite.FULL):
-        assert {instance.family for instance in instances} >= {"LinBandit", "HubNet", "HubCorridor", "DeepSea", "Trap"}
-        assert any(instance.kappa > 0 for instance in instances)
-        assert all(instance.agent(instance.testbed()).settings.delta == suite.DELTA for instance in instances)
+    for suite in (instances.QUICK, instances.FULL):
+        assert {instance.family for instance in suite} >= {"LinBandit", "HubNet", "HubCorridor", "DeepSea", "Trap"}
+        assert any(instance.kappa > 0 for instance in suite)
+        assert all(instance.agent(instance.testbed()).settings.delta == instances.DELTA for instance in suite)
 
 
 # --- exact values ------------------------------------------------------------------------------------------
@@ -278,18 +284,18 @@ def test_the_lowest_value_is_that_of_the_worst_actions(testbed):
 def test_the_played_policy_is_what_the_next_episode_plays():
     """Two agents in step; one of them is asked in advance."""
     testbed = CORRIDOR.testbed()
-    agent, twin = CORRIDOR.agent(testbed), CORRIDOR.agent(testbed)
+    agent, compiled_env = CORRIDOR.agent(testbed), CORRIDOR.agent(testbed)
     env, twin_env = testbed.env(), testbed.env()
     agent.learn(env, 1, seed=3)
-    twin.learn(twin_env, 1, seed=3)
+    compiled_env.learn(twin_env, 1, seed=3)
     explored = 0
     for _ in range(100):
         policy = exact.played_policy(testbed, agent)
         episodes = []
-        twin.learn(twin_env, 1, callback=episodes.append)
+        compiled_env.learn(twin_env, 1, callback=episodes.append)
         start = testbed.state(episodes[0].observations[0])
         assert [action for _, action in testbed.path(start, policy)] == episodes[0].actions.tolist()
-        explored += episodes[0].explored >= 0
+        explored += episodes[0].stored_stage >= 0
         agent.learn(env, 1)
     assert explored > 0
 
@@ -383,7 +389,7 @@ def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
 @pytest.fixture(autouse=True)
 def section_4_only(monkeypatch):
     """tests/test_verify_regret.py and tests/test_verify_eluder.py have the rest."""
-    for other in (level_suite, eluder_suite):
+    for other in (level_instances, class_instances):
         monkeypatch.setattr(other, "QUICK", ())
         monkeypatch.setattr(other, "FULL", ())
 
@@ -393,10 +399,10 @@ def command(*arguments):
 
 
 def test_the_command_prints_a_row_per_claim(monkeypatch):
-    monkeypatch.setattr(suite, "QUICK", (TINY,))
+    monkeypatch.setattr(instances, "QUICK", (TINY,))
     result = command("--quick", "--seeds", 1)
     assert result.exit_code == 0, result.output
-    for claim in suite.CLAIMS:
+    for claim in instances.CLAIMS:
         assert f"\n{claim} " in result.output.replace("\n ", "\n")
     assert "α × 0.5" in result.output
     assert "No violation beyond what δ allows" in result.output
@@ -404,9 +410,9 @@ def test_the_command_prints_a_row_per_claim(monkeypatch):
 
 
 def test_millions_fit_into_80_columns(monkeypatch):
-    tallies = [Tally("Lemma 4", 123_456, 98_765, 0, 0.0321), Tally("Lemma 4, α × 0.5", 123_456)]
-    monkeypatch.setattr(suite, "QUICK", (TINY,))
-    monkeypatch.setattr(report, "run_all", lambda tasks, workers: [Run("bandit", 0, tallies)] * 40)
+    counts = [CheckCounts("Lemma 4", 123_456, 98_765, 0, 0.0321), CheckCounts("Lemma 4, α × 0.5", 123_456)]
+    monkeypatch.setattr(instances, "QUICK", (TINY,))
+    monkeypatch.setattr(report, "run_all", lambda tasks, workers: [Run("bandit", 0, counts)] * 40)
     rows = [line for line in command("--quick", "--claims", 4).output.splitlines() if line.startswith(" Lemma 4 ")]
     assert [row.split() for row in rows] == [
         ["Lemma", "4", "1", "4,938,240", "3,950,600", "0", "2/40", "runs", "×", "31.15"]
@@ -414,7 +420,7 @@ def test_millions_fit_into_80_columns(monkeypatch):
 
 
 def test_violations_make_the_command_fail(monkeypatch):
-    monkeypatch.setattr(suite, "FULL", (TINY,))
+    monkeypatch.setattr(instances, "FULL", (TINY,))
     monkeypatch.setattr(PAC, "alpha", TooSure.alpha)
     result = command("--seeds", 1)
     assert result.exit_code == 1
@@ -442,7 +448,7 @@ def test_the_command_shows_studies(monkeypatch):
 
 
 def test_the_command_checks_chosen_claims_only(monkeypatch):
-    monkeypatch.setattr(suite, "QUICK", (replace(TINY, seeds=1),))
+    monkeypatch.setattr(instances, "QUICK", (replace(TINY, seeds=1),))
     result = command("--quick", "--claims", "2, 5,T")
     assert result.exit_code == 0, result.output
     rows = [line[1:17].strip() for line in result.output.split("Lemma 2:")[0].splitlines()]

@@ -10,25 +10,25 @@ from typer.testing import CliRunner
 
 from fpi import Eluder
 from fpi.algorithms.levels import LeveledAgent
-from fpi.classes import FiniteClass
 from fpi.cli import app
+from fpi.function_classes import FiniteClass
 from fpi.testbeds import random_policy
-from fpi.verify import eluder_suite, level_suite, report, suite
-from fpi.verify.eluder_suite import ClassInstance
+from fpi.verify import class_instances, level_instances, report
+from fpi.verify.class_instances import ClassInstance
 from fpi.verify.run import run
 
-TWO = replace(eluder_suite._TWO, episodes=2_000)
+TWO = replace(class_instances._TWO, episodes=2_000)
 TABLES = ClassInstance("tables", "TableBandit", {"contexts": 30, "K": 4, "N": 20}, episodes=512, walks=30)
 HUBS = ClassInstance("hubs", "TableHubs", {"contexts": 20, "m": 2, "K": 2, "R": 5}, episodes=512, walks=30)
 CLOSE = ClassInstance(  # a candidate near every table
     "close", "TableBandit", {"contexts": 1, "K": 2, "N": 200}, explore="random", episodes=400, walks=1
 )
-SCALED = replace(eluder_suite._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
+SCALED = replace(class_instances._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
 
 
 def fired(instance, kind=Eluder, seed=1):
     """Claims with violations; rows of a scaled beta are none."""
-    return {tally.claim for tally in run(instance, seed, kind=kind).tallies if tally.violations} & {*report.CLAIMS}
+    return {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations} & {*report.CLAIMS}
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -53,9 +53,9 @@ class FollowsTheData(Eluder):
     def margins(self, stage, level, prefix):
         return 0.0, 0.0, 10 / self.datasets.size(stage, level)
 
-    def _climb(self, rows, observation, stage, until):
+    def _levels_at(self, rows, observation, stage, until):
         self._remembered.clear()
-        return super()._climb(rows, observation, stage, until)
+        return super()._levels_at(rows, observation, stage, until)
 
 
 class DoesNotFreeze(FollowsTheData):
@@ -84,8 +84,8 @@ class StoresEveryUncoveredStep(StoresTooMuch, Eluder):
 class ShiftsTargets(Eluder):
     """Stores returns that are too high."""
 
-    def commit(self, trail, explored):
-        super().commit(trail, explored and (*explored[:2], explored[2] + 0.4))
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, explored and (*explored[:2], explored[2] + 0.4))
 
 
 class CoversTooEarly(Eluder):
@@ -100,35 +100,43 @@ class CoversTooEarly(Eluder):
 class PlaysTheWorstOfTheAllowed(Eluder):
     """The policy of every level takes the worst action that the level allows."""
 
-    def _stand(self, *args):
-        standing = super()._stand(*args)
-        return standing if standing.covered is None else standing._replace(action=int(np.nanargmin(standing.values)))
+    def _next_level(self, *args):
+        level_state = super()._next_level(*args)
+        return (
+            level_state
+            if level_state.covered is None
+            else level_state._replace(action=int(np.nanargmin(level_state.values)))
+        )
 
 
 class SaysItEliminates(Eluder):
     """Claims that the best action by its estimates is gone."""
 
-    def standings(self, observation, stage):
-        return tuple(_without_the_best(each) for each in super().standings(observation, stage))
+    def level_states(self, observation, stage):
+        return tuple(_without_the_best(each) for each in super().level_states(observation, stage))
 
 
-def _without_the_best(standing):
-    if standing.survives is None:
-        return standing
-    survives = standing.survives.copy()
-    survives[standing.action] = False
-    return standing._replace(survives=survives)
+def _without_the_best(level_state):
+    if level_state.survives is None:
+        return level_state
+    survives = level_state.survives.copy()
+    survives[level_state.action] = False
+    return level_state._replace(survives=survives)
 
 
 class PlaysTheWorst(Eluder):
     """Takes the worst action in three of four episodes, and says that it played at the level it would have."""
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def worst(observation, stage):
             code = decide(observation, stage)
-            return 2 * int(self.standings(observation, stage)[0].values.argmin()) if trail.episodes % 4 else code
+            return (
+                2 * int(self.level_states(observation, stage)[0].values.argmin())
+                if training_state.episodes % 4
+                else code
+            )
 
         return worst
 
@@ -136,8 +144,8 @@ class PlaysTheWorst(Eluder):
 class ForgetsToStore(Eluder):
     """Stores the datum of one in fifty episodes."""
 
-    def commit(self, trail, explored):
-        super().commit(trail, None if trail.episodes % 50 else explored)
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, None if training_state.episodes % 50 else explored)
 
 
 MUTANTS = [
@@ -162,8 +170,8 @@ def test_every_mutant_is_caught_by_its_monitor_alone(mutant, instance, claims):
 
 @pytest.mark.parametrize("instance, claims", [row[1:] for row in MUTANTS])
 def test_the_algorithm_passes_where_mutants_are_caught(instance, claims):
-    found = {tally.claim: tally for tally in run(instance, 1, claims).tallies if tally.claim in report.CLAIMS}
-    assert not any(tally.violations for tally in found.values())
+    found = {counts.claim: counts for counts in run(instance, 1, claims).counts if counts.claim in report.CLAIMS}
+    assert not any(counts.violations for counts in found.values())
     assert all(found[claim].counting > 0 for claim in claims)
 
 
@@ -179,8 +187,8 @@ def only(monkeypatch):
     """Runs these instances, whatever the others are."""
 
     def choose(*instances):
-        for each in (suite, level_suite, eluder_suite):
-            monkeypatch.setattr(each, "QUICK", instances if each is eluder_suite else ())
+        for each in (instances, level_instances, class_instances):
+            monkeypatch.setattr(each, "QUICK", instances if each is class_instances else ())
 
     return choose
 
@@ -192,7 +200,7 @@ def test_the_command_checks_function_classes_too(only):
     only(TINY, replace(TINY, name="scaled", scale=0.1))
     result = command("--quick", "--workers", "1")
     assert result.exit_code == 0, result.output
-    for claim in eluder_suite.CLAIMS:
+    for claim in class_instances.CLAIMS:
         assert f" {claim} " in result.output
     assert "Theorem 4, β × 0.1" in result.output
     assert max(map(len, result.output.split("Lemma 9 for F:")[0].splitlines())) <= 80
@@ -211,20 +219,24 @@ def test_claims_are_chosen_by_their_numbers(only, asked, claims):
 
 def test_violations_make_the_command_fail(only, monkeypatch):
     only(replace(TWO, seeds=1))
-    monkeypatch.setattr(Eluder, "commit", lambda self, trail, explored: LeveledAgent.commit(self, trail, None))
+    monkeypatch.setattr(
+        Eluder,
+        "end_episode",
+        lambda self, training_state, explored: LeveledAgent.end_episode(self, training_state, None),
+    )
     result = command("--quick", "--claims", "22", "--workers", "1")
     assert result.exit_code == 1
     assert "VIOLATED beyond what δ allows: Lemma 22 for F" in result.output
 
 
-FINITE = [each for each in eluder_suite.FULL if each.family in ("TableBandit", "TableHubs")]
+FINITE = [each for each in class_instances.FULL if each.family in ("TableBandit", "TableHubs")]
 
 
 @pytest.mark.parametrize("instance", FINITE, ids=lambda instance: instance.name)
 def test_every_policy_of_an_instance_is_in_its_class(instance):
     """Lemma 25 would say nothing of classes that are too small."""
     testbed = instance.testbed()
-    functions = eluder_suite.functions(testbed)
+    functions = class_instances.functions(testbed)
     assert isinstance(functions, FiniteClass)
     for seed in range(5):
         policy = random_policy(testbed.actions, seed)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from fpi import Regret
 from fpi.algorithms.levels import LeveledAgent
 from fpi.cli import app
-from fpi.verify import eluder_suite, exact, level_suite, report, suite
-from fpi.verify.level_suite import LevelInstance
+from fpi.verify import class_instances, exact, instances, level_instances, report
+from fpi.verify.level_instances import LevelInstance
 from fpi.verify.run import run
 
 ARMS = LevelInstance("arms", "DeepSea", {"N": 1}, ridge=0.3, episodes=1_000, walks=1)
@@ -25,7 +25,7 @@ CORRIDOR = LevelInstance(
 
 def fired(instance, kind=Regret, seed=1):
     """Claims with violations, whatever their scale."""
-    return {tally.claim.split(",")[0] for tally in run(instance, seed, kind=kind).tallies if tally.violations}
+    return {counts.claim.split(",")[0] for counts in run(instance, seed, kind=kind).counts if counts.violations}
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -72,15 +72,15 @@ class StoresEveryUncoveredStep(StoresTooMuch, Regret):
 class ShiftsTargets(Regret):
     """Stores returns that are too high."""
 
-    def commit(self, trail, explored):
-        super().commit(trail, explored and (*explored[:2], explored[2] + 0.15))
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, explored and (*explored[:2], explored[2] + 0.15))
 
 
 class BoastsOfItsWidths(Regret):
     """Says that it is surer than it is."""
 
-    def standings(self, observation, stage):
-        return tuple(each._replace(widths=each.widths / 8) for each in super().standings(observation, stage))
+    def level_states(self, observation, stage):
+        return tuple(each._replace(widths=each.widths / 8) for each in super().level_states(observation, stage))
 
 
 class CoversTooEarly(Regret):
@@ -94,9 +94,13 @@ class CoversTooEarly(Regret):
 class PlaysTheWorstOfTheAllowed(Regret):
     """The policy of every level takes the worst action that the level allows."""
 
-    def _stand(self, *args):
-        standing = super()._stand(*args)
-        return standing if standing.covered is None else standing._replace(action=int(np.nanargmin(standing.values)))
+    def _next_level(self, *args):
+        level_state = super()._next_level(*args)
+        return (
+            level_state
+            if level_state.covered is None
+            else level_state._replace(action=int(np.nanargmin(level_state.values)))
+        )
 
 
 class EliminatesTooMuch(Regret):
@@ -109,12 +113,16 @@ class EliminatesTooMuch(Regret):
 class PlaysTheWorst(Regret):
     """Takes the worst action in every other episode, and says that it played at the level it would have."""
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def worst(observation, stage):
             code = decide(observation, stage)
-            return code if trail.episodes % 2 else 2 * int(self.standings(observation, stage)[0].values.argmin())
+            return (
+                code
+                if training_state.episodes % 2
+                else 2 * int(self.level_states(observation, stage)[0].values.argmin())
+            )
 
         return worst
 
@@ -122,8 +130,8 @@ class PlaysTheWorst(Regret):
 class ForgetsToStore(Regret):
     """Stores the datum of one in fifty episodes."""
 
-    def commit(self, trail, explored):
-        super().commit(trail, None if trail.episodes % 50 else explored)
+    def end_episode(self, training_state, explored):
+        super().end_episode(training_state, None if training_state.episodes % 50 else explored)
 
 
 MUTANTS = [
@@ -152,8 +160,8 @@ PASSES = [row[1:] for row in MUTANTS if row[0] not in (DoesNotFreeze, CoversTooE
 
 @pytest.mark.parametrize("instance, claims", [*PASSES, (BANDIT, {"Lemma 16"})])
 def test_the_algorithm_passes_where_mutants_are_caught(instance, claims):
-    found = {tally.claim.split(",")[0]: tally for tally in run(instance, 1, claims).tallies}
-    assert not any(tally.violations for tally in found.values())
+    found = {counts.claim.split(",")[0]: counts for counts in run(instance, 1, claims).counts}
+    assert not any(counts.violations for counts in found.values())
     assert all(found[claim].counting > 0 for claim in claims)
 
 
@@ -164,15 +172,15 @@ def learned(instance, episodes):
     testbed = instance.testbed()
     agent = instance.agent(testbed)
     agent.learn(testbed.env(), episodes, seed=0)
-    return testbed, agent, exact.Standings(testbed, agent)
+    return testbed, agent, exact.LevelStates(testbed, agent)
 
 
 def test_brackets_hold_every_policy_that_agrees_where_covered():
     """All completions of pi^(l) on a small sea, by enumeration."""
     sea = replace(SEA, arguments={"N": 3, "cost": 0.3}, ridge=0.1)
-    testbed, _, standings = learned(sea, 20)
+    testbed, _, level_states = learned(sea, 20)
     cells = [(stage, column) for stage in range(3) for column in range(stage + 1)]
-    frozen = {level: {cell: standings.action(cell, level) for cell in cells} for level in (1, 2)}
+    frozen = {level: {cell: level_states.action(cell, level) for cell in cells} for level in (1, 2)}
     assert {None, 0, 1} == set(frozen[1].values())
     for level in frozen:
         free = [cell for cell in cells if frozen[level][cell] is None]
@@ -180,16 +188,16 @@ def test_brackets_hold_every_policy_that_agrees_where_covered():
         for choice in itertools.product(range(2), repeat=len(free)):
             policy = {**frozen[level], **dict(zip(free, choice, strict=True))}
             values.append(testbed.action_values((0, 0), policy.__getitem__))
-        brackets = exact.Brackets(testbed, standings).of_actions((0, 0), level)
+        brackets = exact.Brackets(testbed, level_states).of_actions((0, 0), level)
         assert brackets == pytest.approx(np.array([np.min(values, axis=0), np.max(values, axis=0)]), abs=1e-12)
 
 
 def test_a_state_that_levels_do_not_cover_has_no_action():
-    testbed, agent, standings = learned(ARMS, 100)
+    testbed, agent, level_states = learned(ARMS, 100)
     state = testbed.held_out(1)[0]
-    last = len(standings(state))
-    assert standings.action(state, last - 1) == agent.predict(testbed.observation(state), 0)
-    assert standings.action(state, last) is None and standings.action(state, last + 1) is None
+    last = len(level_states(state))
+    assert level_states.action(state, last - 1) == agent.predict(testbed.observation(state), 0)
+    assert level_states.action(state, last) is None and level_states.action(state, last + 1) is None
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -198,18 +206,18 @@ TINY = replace(BANDIT, episodes=64, walks=2, seeds=1)
 
 
 def test_scaled_agents_owe_what_holds_for_all_of_them():
-    found = [tally.claim for tally in run(replace(TINY, scale=0.1), 0).tallies]
+    found = [counts.claim for counts in run(replace(TINY, scale=0.1), 0).counts]
     apart = ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
     assert {claim for claim in found if "," in claim} == {f"{claim}, α × 0.1" for claim in apart}
     plain = {claim for claim in found if "," not in claim}
-    assert plain == set(level_suite.CLAIMS) - {*apart} | {"Lemma 16"}
+    assert plain == set(level_instances.CLAIMS) - {*apart} | {"Lemma 16"}
 
 
 def test_both_sections_stand_in_one_table_with_scaled_rows_last():
-    coarse = suite.Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
+    coarse = instances.Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
     verdicts = report.verify([coarse, TINY, replace(TINY, name="scaled", scale=0.1)], workers=1)
     names = [verdict.claim for verdict in verdicts]
-    assert names[:19] == [*suite.CLAIMS, *level_suite.CLAIMS]
+    assert names[:19] == [*instances.CLAIMS, *level_instances.CLAIMS]
     assert [verdict.instances for verdict in verdicts[:8]] == [1] * 7 + [2]
     assert names[19:] == [
         f"{claim}, α × 0.1" for claim in ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
@@ -222,8 +230,8 @@ def test_both_sections_stand_in_one_table_with_scaled_rows_last():
 @pytest.fixture(autouse=True)
 def no_function_classes(monkeypatch):
     """tests/test_verify_eluder.py has them."""
-    monkeypatch.setattr(eluder_suite, "QUICK", ())
-    monkeypatch.setattr(eluder_suite, "FULL", ())
+    monkeypatch.setattr(class_instances, "QUICK", ())
+    monkeypatch.setattr(class_instances, "FULL", ())
 
 
 def command(*arguments):
@@ -231,19 +239,19 @@ def command(*arguments):
 
 
 def test_the_command_checks_section_5_too(monkeypatch):
-    monkeypatch.setattr(suite, "QUICK", ())
-    monkeypatch.setattr(level_suite, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
+    monkeypatch.setattr(instances, "QUICK", ())
+    monkeypatch.setattr(level_instances, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
     result = command("--quick", "--workers", "1")
     assert result.exit_code == 0, result.output
-    for claim in level_suite.CLAIMS:
+    for claim in level_instances.CLAIMS:
         assert f" {claim} " in result.output
     assert "Theorem 3, α × 0.1" in result.output
     assert max(map(len, result.output.split("Lemma 8:")[0].splitlines())) <= 80
 
 
 def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
-    monkeypatch.setattr(suite, "QUICK", (suite.Instance("none", "no such family"),))
-    monkeypatch.setattr(level_suite, "QUICK", (TINY,))
+    monkeypatch.setattr(instances, "QUICK", (instances.Instance("none", "no such family"),))
+    monkeypatch.setattr(level_instances, "QUICK", (TINY,))
     result = command("--quick", "--claims", "20, T2", "--workers", "1")
     assert result.exit_code == 0, result.output
     rows = [" ".join(line.split()[:2]) for line in result.output.split("Lemma 20a:")[0].splitlines()]
@@ -251,9 +259,13 @@ def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
 
 
 def test_violations_of_section_5_make_the_command_fail(monkeypatch):
-    monkeypatch.setattr(suite, "FULL", ())
-    monkeypatch.setattr(level_suite, "FULL", (replace(ARMS, seeds=1),))
-    monkeypatch.setattr(Regret, "commit", lambda self, trail, explored: LeveledAgent.commit(self, trail, None))
+    monkeypatch.setattr(instances, "FULL", ())
+    monkeypatch.setattr(level_instances, "FULL", (replace(ARMS, seeds=1),))
+    monkeypatch.setattr(
+        Regret,
+        "end_episode",
+        lambda self, training_state, explored: LeveledAgent.end_episode(self, training_state, None),
+    )
     result = command("--claims", "22", "--workers", "1")
     assert result.exit_code == 1
     assert "VIOLATED beyond what δ allows: Lemma 22" in result.output

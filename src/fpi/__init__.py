@@ -22,23 +22,23 @@ _HOMES = {
     "Fourier": "fpi.features",
     "RBF": "fpi.features",
     "ActionGrid": "fpi.control",
-    "evaluate": "fpi.learning",
-    "check_agent": "fpi.agent_checks",
-    "JsonlLog": "fpi.logs",
-    "TensorBoardLog": "fpi.logs",
+    "evaluate": "fpi.training",
+    "check_agent": "fpi.testing",
+    "JsonlLog": "fpi.callbacks",
+    "TensorBoardLog": "fpi.callbacks",
 }
 _MODULES = (
     "algorithms",
     "baselines",
-    "classes",
     "compiled",
     "control",
     "errors",
     "features",
-    "learning",
-    "metrics",
+    "function_classes",
     "regression",
+    "statistics",
     "testbeds",
+    "training",
 )
 
 __all__ = [
@@ -61,13 +61,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fpi.agent_checks import check_agent
     from fpi.algorithms import PAC, Eluder, Regret, load
+    from fpi.callbacks import JsonlLog, TensorBoardLog
     from fpi.control import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
-    from fpi.learning import evaluate
-    from fpi.logs import JsonlLog, TensorBoardLog
     from fpi.regression import PrefixRidge
+    from fpi.testing import check_agent
+    from fpi.training import evaluate
 
 
 def __getattr__(name: str) -> Any:

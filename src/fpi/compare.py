@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import metrics
+from fpi import statistics
 from fpi.algorithms import Regret
 from fpi.algorithms.theory import Constants
 from fpi.baselines import OFUL, SupLinUCB, Uniform
-from fpi.metrics import Interval, Mistakes
+from fpi.statistics import Interval, Mistakes
 from fpi.testbeds import Testbed, make
 
 SEEDS, EPISODES = 5, 8_000
@@ -114,7 +114,7 @@ class Run:
 def play(problem: Problem, row: Row, episodes: int, seed: int) -> Run:
     """Learn once. The same arguments give the same numbers in any process."""
     testbed = problem.testbed(seed)
-    log = metrics.GapLog(testbed)
+    log = statistics.GapLog(testbed)
     row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
     return Run(problem, row, seed, log.gaps)
 
@@ -136,17 +136,17 @@ class Line:
     @cached_property
     def regrets(self) -> Floats:
         """Reg(1), Reg(2), ... of every seed."""
-        return metrics.regret(self.gaps)
+        return statistics.regret(self.gaps)
 
     @property
     def mistakes(self) -> list[Mistakes]:
         """N(eps) of every seed."""
-        return [metrics.mistakes(gaps) for gaps in self.gaps]
+        return [statistics.mistakes(gaps) for gaps in self.gaps]
 
     @property
     def total(self) -> Interval:
         """Reg(T)."""
-        return metrics.mean(self.regrets[:, -1])
+        return statistics.mean(self.regrets[:, -1])
 
     @property
     def at_the_end(self) -> float:
@@ -156,12 +156,12 @@ class Line:
     def curve(self) -> tuple[NDArray[np.int64], Interval]:
         """Episodes of the last two decades, equally spaced on a log scale, and the regret there."""
         episodes = np.unique(np.geomspace(max(1, self.episodes / 100), self.episodes, POINTS).round().astype(np.int64))
-        return episodes, metrics.mean(self.regrets[:, episodes - 1])
+        return episodes, statistics.mean(self.regrets[:, episodes - 1])
 
     def slope(self, decades: int) -> Interval:
         """The exponent of Reg(T) over the last decades of T, from 20 points in each."""
         episodes = np.geomspace(self.episodes / 10**decades, self.episodes, 1 + 20 * decades).round().astype(np.int64)
-        return metrics.slope(episodes, self.regrets[:, episodes - 1], np.random.default_rng(0))
+        return statistics.slope(episodes, self.regrets[:, episodes - 1], np.random.default_rng(0))
 
 
 def lines(runs: Sequence[Run]) -> list[Line]:

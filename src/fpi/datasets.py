@@ -27,7 +27,7 @@ EXPLORING = {
 }
 
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
-Decide = Callable[[Any, int], int]
+Act = Callable[[Any, int], int]
 Ruling = tuple[float, int, int, int, int]  # threshold, window, exploring rule, seed, episode
 
 
@@ -41,7 +41,7 @@ class Consultation:
     values: NDArray[np.float64]
 
 
-class Look(NamedTuple):
+class Coverage(NamedTuple):
     """What the data of a stage and level say about the allowed actions of one state."""
 
     covered_at: int | None
@@ -52,7 +52,7 @@ class Look(NamedTuple):
     uncovered: NDArray[np.bool_]
 
 
-class Kept(NamedTuple):
+class ExploringStep(NamedTuple):
     """The features of the step that an episode may store."""
 
     indices: NDArray[np.int32]
@@ -86,7 +86,7 @@ class Datasets:
         self.ridge = ridge
         self.thresholds = [epsilon * (1 + WIDTH_TIE) for epsilon in epsilons]  # of levels 1, 2, ...
         self.threshold = self.thresholds[0]
-        self._kept: Kept | None = None
+        self._kept: ExploringStep | None = None
         self._walk: _Walk | None = None
         self._sparse = features.separate and hasattr(features, "active")
         self._lazy_bank: RidgeBank | None = None
@@ -115,7 +115,7 @@ class Datasets:
         return self._lazy_bank
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> ExploringStep:
         """Features of the last uncovered step that was decided."""
         assert self._kept is not None
         return self._kept
@@ -194,7 +194,7 @@ class Datasets:
         _kernels.estimate(self.bank.view, stage, *self.rows(observation, stage), k, every, width2, value)
         return np.sqrt(width2), value
 
-    def look(self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_], known: Any = None) -> Look:
+    def look(self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_], known: Any = None) -> Coverage:
         """What a level says of the allowed actions. `known.progress` lets a state that comes back go on."""
         bank, regression, threshold = self.bank.view, self._regression(stage, level), self.thresholds[level - 1]
         values, widths, uncovered = np.empty(len(allowed)), np.empty(len(allowed)), np.empty(len(allowed), np.bool_)
@@ -208,13 +208,13 @@ class Datasets:
             k = _kernels.look_again(
                 bank, regression, *rows, threshold, allowed, known.progress, values, widths, uncovered
             )
-        return Look(k if k >= 0 else None, values, widths, uncovered)
+        return Coverage(k if k >= 0 else None, values, widths, uncovered)
 
     def keep(self, rows: Rows, observation: Any, action: int, level: int) -> None:
         """Remember an exploring step for `append`."""
         row = 0 if self.features.separate else action
         sample = None if hasattr(self.features, "to_config") else np.array(observation)[()]
-        self._kept = Kept(rows[0][row], rows[1][row], sample, level)
+        self._kept = ExploringStep(rows[0][row], rows[1][row], sample, level)
 
     def log_det(self, stage: int, k: int, level: int = 1) -> float:
         """log det Sigma_k - log det Sigma_0."""
@@ -226,13 +226,13 @@ class Datasets:
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def decide(self, observation: Any, stage: int, window: int, explore: str, seed: int, episode: int) -> int:
-        """pi_t at one state, as `decider` has it, from nothing but the data."""
+        """pi_t at one state, as `begin_episode` has it, from nothing but the data."""
         ruling = self.threshold, window, EXPLORING[explore], seed, episode
         rows = self.rows(observation, stage)
         code: int = _kernels.decide(self.bank.view, stage, *rows, self.features.actions, *ruling, stage)
         return code
 
-    def decider(self, window: int, explore: str, seed: int, episode: int) -> Decide:
+    def begin_episode(self, window: int, explore: str, seed: int, episode: int) -> Act:
         """pi_t as a function (observation, stage) -> 2 * action, plus 1 at an uncovered state.
 
         The features of the last uncovered step are kept for `append`.
@@ -242,14 +242,14 @@ class Datasets:
             return self._decide_dense(settings)
         return self._decide_tiles(settings) if isinstance(self.features, TileCoding) else self._decide_sparse(settings)
 
-    def _decide_tiles(self, settings: Ruling) -> Decide:
+    def _decide_tiles(self, settings: Ruling) -> Act:
         ruling, episode = settings[:-1], settings[-1]
         if self._walk is None or self._walk.ruling != ruling:
             self._walk = _Walk(self, ruling)
         self._kept = self._walk.kept  # an interrupt may have left another
         return self._walk.begin(episode)
 
-    def _decide_sparse(self, settings: Ruling) -> Decide:
+    def _decide_sparse(self, settings: Ruling) -> Act:
         visited = self._visited
         assert visited is not None
         built_in = hasattr(self.features, "to_config")
@@ -265,12 +265,12 @@ class Datasets:
                     break
                 visited.grow()
             if code & 1:
-                self._kept = Kept(indices[0], values[0], None if built_in else np.array(observation)[()])
+                self._kept = ExploringStep(indices[0], values[0], None if built_in else np.array(observation)[()])
             return code
 
         return decide
 
-    def _decide_dense(self, settings: Ruling) -> Decide:
+    def _decide_dense(self, settings: Ruling) -> Act:
         actions, window = self.features.actions, settings[1]
         key = getattr(self.features, "key", None)
 
@@ -285,7 +285,7 @@ class Datasets:
             code: int = _kernels.decide(self.bank.view, stage, indices, values, actions, *settings, stage)
             if code & 1:
                 row = 0 if self.features.separate else code >> 1
-                self._kept = Kept(indices[row], values[row], np.array(observation)[()])
+                self._kept = ExploringStep(indices[row], values[row], np.array(observation)[()])
             elif key is not None:
                 self._remembered[name] = code, size
             return code
@@ -294,7 +294,7 @@ class Datasets:
 
     # --- storing ------------------------------------------------------------------------------------------------------
 
-    def append(self, kept: Kept, stage: int, action: int, target: float, episode: int) -> None:
+    def append(self, kept: ExploringStep, stage: int, action: int, target: float, episode: int) -> None:
         """Add one datum to a stage."""
         regression = self._regression(stage, kept.level)
         if self._walk is not None and kept is self._walk.kept and self._walk.append(stage, action, target, episode):
@@ -351,7 +351,7 @@ class Datasets:
             raise InputError("it holds features of a norm above 1")
         for i in range(n):
             action = int(tensors["action"][i])
-            kept = Kept(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
+            kept = ExploringStep(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
 
@@ -424,7 +424,7 @@ class _Walk:
             next_code, work = (walk.__next__ for walk in walks)
             bank, known = arrays  # last, since an interrupt may come in between
 
-        def begin(episode: int) -> Decide:
+        def begin(episode: int) -> Act:
             clock[1] = episode
             return decide
 
@@ -468,7 +468,7 @@ class _Walk:
             buffer = into.data
 
         self.ruling = ruling
-        self.kept = Kept(kept, values, None)
+        self.kept = ExploringStep(kept, values, None)
         self.begin = begin
         self.append = append
         self._end = end

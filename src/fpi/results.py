@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import persistence
+from fpi import model_files
 from fpi.errors import InputError
 
 WINDOWS = 110  # points of a curve; the paper's 55,000 episodes make windows of 500
@@ -139,14 +139,14 @@ def _finished(folder: Path, setting: str, seeds: Sequence[int]) -> Iterator[str]
 def _run(folder: Path) -> Run:
     manifest, path = _json(folder / "manifest.json"), folder / "rows.safetensors"
     try:
-        columns, _ = persistence.read(path)
+        columns, _ = model_files.read(path)
         length = columns["length"].astype(float)
         edges = np.linspace(0, len(length), min(WINDOWS, len(length)) + 1).astype(np.int64)
         sums = {
             name: np.add.reduceat(column.astype(float), edges[:-1])
-            for name, column in [("length", length), *((name, columns[name]) for name in ("return", "frozen"))]
+            for name, column in [("length", length), *((name, columns[name]) for name in ("return", "covered_steps"))]
         }
-        explored = np.add.reduceat((columns["explored"] >= 0).astype(float), edges[:-1])
+        explored = np.add.reduceat((columns["stored_stage"] >= 0).astype(float), edges[:-1])
     except (KeyError, ValueError) as error:
         raise InputError(
             f"{path} does not hold the rows of a run: {error}. Delete the folder {folder} and reproduce again: the "
@@ -154,8 +154,8 @@ def _run(folder: Path) -> Run:
         ) from error
     series = {
         "return": sums["return"] / np.diff(edges),
-        "frozen": sums["frozen"] / sums["length"],
-        "explored": explored / np.diff(edges),
+        "covered_steps": sums["covered_steps"] / sums["length"],
+        "stored_stage": explored / np.diff(edges),
     }
     probed = {name: columns[f"probe.{name}"].astype(float) for name in ("stale", "data") if f"probe.{name}" in columns}
     probes = columns.get("probe.episode", np.zeros(0)).astype(float)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fpi.errors import FpiError, InputError
-from fpi.experiment.plan import SEPARATOR, Claim, Setting, Study
+from fpi.experiment.config import SEPARATOR, Claim, Setting, Study
 
 SIZES = ("quick", "default", "full")
 EPISODES = 55_000  # of the paper's figure

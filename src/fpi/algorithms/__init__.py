@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from fpi import classes, features
+from fpi import features, function_classes
 from fpi.algorithms import agent
 from fpi.algorithms.agent import Agent, Kind
 from fpi.algorithms.eluder import Eluder
@@ -16,7 +16,7 @@ __all__ = ["PAC", "Agent", "Eluder", "Regret", "load"]
 KINDS = {
     "PAC": Kind(PAC, features.from_config),
     "Regret": Kind(Regret, features.from_config),
-    "Eluder": Kind(Eluder, classes.from_config),
+    "Eluder": Kind(Eluder, function_classes.from_config),
 }
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control, learning, persistence
+from fpi import control, model_files, training
 from fpi.algorithms.theory import Constants
 from fpi.control import Env, RewardRange
-from fpi.datasets import EXPLORING, Decide, Kept
+from fpi.datasets import EXPLORING, Act, ExploringStep
 from fpi.errors import InputError, ModelFileError
-from fpi.learning import Callback, Decision, History, Policy, Trail
+from fpi.training import Callback, Decision, History, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
 
@@ -108,8 +108,8 @@ class Summary:
 class Agent:
     """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
 
-    An algorithm adds how it acts while it learns (`decider`), the same as a question that changes nothing (`decide`),
-    the best estimate (`greedy`), and why (`explain`).
+    An algorithm adds how it acts while it learns (`begin_episode`), the same as a question that changes nothing
+    (`decide`), the best estimate (`greedy`), and why (`explain`).
     """
 
     def __init__(self, settings: Common, datasets: Any) -> None:
@@ -119,12 +119,12 @@ class Agent:
         self.actions = int(settings.actions)
         self.horizon = int(settings.horizon)
         self.rewards = RewardRange(*settings.reward_range)
-        self.trail = Trail()
+        self.training_state = TrainingState()
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
-        self._ending: tuple[Trail, Kept | None, tuple[int, int, float] | None] | None = None
+        self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
-    def decider(self, trail: Trail) -> Decide:
+    def begin_episode(self, training_state: TrainingState) -> Act:
         raise NotImplementedError
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
@@ -146,7 +146,7 @@ class Agent:
 
     def _draw(self, episode: int | None) -> tuple[int, int]:
         """What the exploring rule "random" hashes beside the stage: seed and episode."""
-        return self.trail.seed or 0, self.episodes if episode is None else episode
+        return self.training_state.seed or 0, self.episodes if episode is None else episode
 
     def learn(
         self,
@@ -160,37 +160,37 @@ class Agent:
 
         `seed` seeds the first reset and the exploration. Without one, a second call goes on exactly where the first
         stopped, whatever the environment was used for in between. `callback` is called after every episode with an
-        `fpi.learning.Episode`; learning stops when it returns something true. Episodes 1, 2, 4, 8, ... are played
+        `fpi.training.Episode`; learning stops when it returns something true. Episodes 1, 2, 4, 8, ... are played
         twice to see whether transitions are deterministic.
         """
-        self._settle()  # an ending may be left over from a learn that was interrupted twice
+        self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
         try:
-            return learning.learn(self, env, episodes, seed, progress, callback)
+            return training.learn(self, env, episodes, seed, progress, callback)
         finally:
-            self._settle()
+            self._finish_pending()
 
-    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+    def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 5 to 8: end an episode and store its last uncovered step, if there was one."""
-        self._ending = trail, self.datasets.kept if explored else None, explored
-        self._settle()
+        self._pending = training_state, self.datasets.kept if explored else None, explored
+        self._finish_pending()
 
-    def _settle(self) -> None:
+    def _finish_pending(self) -> None:
         """Carry out the ending. An interrupt may come between any two lines; doing it again is harmless."""
-        if self._ending is None:
+        if self._pending is None:
             return
-        trail, kept, explored = self._ending
-        if kept and explored and self.datasets.last_episode < trail.episodes - 1:
+        training_state, kept, explored = self._pending
+        if kept and explored and self.datasets.last_episode < training_state.episodes - 1:
             stage, action, target = explored
             if kept.observation is not None and len(self._samples) == self.data_stored < SAMPLES:
                 self._samples.append((kept.observation, stage, self.datasets.describe(kept.observation, stage)))
-            self.datasets.append(kept, stage, action, target, trail.episodes - 1)
-        self.trail = trail
-        self._ending = None
+            self.datasets.append(kept, stage, action, target, training_state.episodes - 1)
+        self.training_state = training_state
+        self._pending = None
 
     @property
     def episodes(self) -> int:
         """Episodes learned from so far."""
-        return self.trail.episodes
+        return self.training_state.episodes
 
     @property
     def data_stored(self) -> int:
@@ -199,7 +199,7 @@ class Agent:
 
     def summary(self) -> Summary:
         """How much of what was visited is covered, and how many data it took, per stage."""
-        visits = self.trail.counted(self.horizon).visits
+        visits = self.training_state.counted(self.horizon).visits
         assert visits is not None
         data = self.datasets.sizes().sum(axis=0)
         return Summary(self.episodes, visits[0], visits[1], data)
@@ -221,9 +221,9 @@ class Agent:
                 array = np.asarray(observation)
                 tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
-        trail = asdict(self.trail.counted(self.horizon))
-        tensors["visits"] = trail.pop("visits")
-        del trail["uncounted"]
+        training_state = asdict(self.training_state.counted(self.horizon))
+        tensors["visits"] = training_state.pop("visits")
+        del training_state["uncounted"]
         meta = {
             "algorithm": type(self).__name__,
             "settings": {
@@ -232,10 +232,10 @@ class Agent:
             },
             "features": features,
             "samples": [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples if features is None],
-            "trail": trail,
+            "trail": training_state,
             "notes": self.notes,
         }
-        persistence.write(path, tensors, meta)
+        model_files.write(path, tensors, meta)
 
 
 def linear_constants(agent: Agent, ridge: float, **others: Any) -> Constants:
@@ -260,7 +260,7 @@ class Kind(NamedTuple):
 
 def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) -> Agent:
     """Read an agent that `save` wrote; `kinds` says what it may be."""
-    tensors, meta = persistence.read(path)
+    tensors, meta = model_files.read(path)
     try:
         kind = kinds.get(meta["algorithm"])
         if kind is None:
@@ -290,7 +290,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
-        agent.trail = _trail(meta["trail"], tensors.get("visits"), agent)
+        agent.training_state = _training_state(meta["trail"], tensors.get("visits"), agent)
         agent.notes = dict(meta["notes"])
     except ModelFileError:
         raise
@@ -302,19 +302,21 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
     return agent
 
 
-def _trail(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> Trail:
-    trail = Trail(**stored, visits=visits)
-    control.check_generator(trail.generator)
-    if not isinstance(trail.environment, str | None):
-        raise InputError(f"its environment is {trail.environment!r}")
-    learning.check_count("episodes", trail.episodes)
-    if trail.seed is not None:
-        learning.check_count("seed", trail.seed)
+def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> TrainingState:
+    training_state = TrainingState(**stored, visits=visits)
+    control.check_generator(training_state.generator)
+    if not isinstance(training_state.environment, str | None):
+        raise InputError(f"its environment is {training_state.environment!r}")
+    training.check_count("episodes", training_state.episodes)
+    if training_state.seed is not None:
+        training.check_count("seed", training_state.seed)
     if visits is not None and (visits.shape != (2, agent.horizon) or visits.dtype != np.int64):
         raise InputError(f"its visits do not have the shape {(2, agent.horizon)}")
-    if trail.episodes <= agent.datasets.last_episode or (trail.seed is None and trail.episodes):
-        raise InputError(f"{trail.episodes} episodes with the seed {trail.seed} do not fit its data")
-    return trail
+    if training_state.episodes <= agent.datasets.last_episode or (
+        training_state.seed is None and training_state.episodes
+    ):
+        raise InputError(f"{training_state.episodes} episodes with the seed {training_state.seed} do not fit its data")
+    return training_state
 
 
 def _description(features: Any) -> Any:

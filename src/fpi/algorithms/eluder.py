@@ -26,11 +26,11 @@ import numpy as np
 from fpi.algorithms.agent import Common, check_real, check_whole
 from fpi.algorithms.levels import LeveledAgent, check_elimination
 from fpi.algorithms.theory import LevelBounds
-from fpi.classes import FunctionClass, beta, dataset_bound, level_delta
-from fpi.classes.data import ClassDatasets
 from fpi.control import Env
 from fpi.errors import InputError
-from fpi.learning import Callback, History
+from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
+from fpi.function_classes.datasets import ClassDatasets
+from fpi.training import Callback, History
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +63,15 @@ class Eluder(LeveledAgent):
     """Frozen Policy Iteration for a class of functions, which must contain Q^pi for every policy pi.
 
     >>> import fpi
-    >>> from fpi import classes, testbeds
+    >>> from fpi import function_classes, testbeds
     >>> testbed = testbeds.TableBandit()
-    >>> candidates = classes.FiniteClass(testbed.tables, top=1.0)
+    >>> candidates = function_classes.FiniteClass(testbed.tables, max_value=1.0)
     >>> agent = fpi.Eluder(candidates, actions=testbed.actions, horizon=1, episodes=500)
     >>> history = agent.learn(testbed.env(), episodes=500, seed=0)
     >>> len(history.returns)
     500
 
-    `function_class` is one of `fpi.classes`, or your own; `Settings` says what the other arguments mean.
+    `function_class` is one of `fpi.function_classes`, or your own; `Settings` says what the other arguments mean.
     """
 
     settings: Settings
@@ -109,14 +109,14 @@ class Eluder(LeveledAgent):
         if not isinstance(function_class, FunctionClass):
             raise InputError(
                 f"{function_class!r} is no function class: it needs rows, log_covering and prefixes, as "
-                "fpi.classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
+                "fpi.function_classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
             )
         if function_class.actions != actions:
             raise InputError(f"actions is {actions}, but the function class has values for {function_class.actions}.")
-        if function_class.top < horizon * (1 - 1e-9):
+        if function_class.max_value < horizon * (1 - 1e-9):
             raise InputError(
-                f"the functions go up to {function_class.top:g}, but the rewards of {horizon} stages may add up to "
-                f"{horizon}. Make the class with top={horizon}."
+                f"the functions go up to {function_class.max_value:g}, but the rewards of {horizon} stages may add up "
+                f"to {horizon}. Make the class with max_value={horizon}."
             )
         self.function_class = function_class
         self.levels = max(1, math.floor(math.log2(episodes)))  # L-bar - 1

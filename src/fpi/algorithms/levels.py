@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from fpi import _kernels
 from fpi.algorithms.agent import Agent, Common
-from fpi.datasets import EXPLORING, Dataset, Decide
+from fpi.datasets import EXPLORING, Act, Dataset
 from fpi.errors import InputError
-from fpi.learning import Decision, Trail
+from fpi.training import Decision, TrainingState
 
 MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
 
@@ -48,7 +48,7 @@ def check_elimination(name: Any) -> None:
         raise InputError(f"elimination is {name!r}; choose one of {', '.join(ELIMINATIONS)}.")
 
 
-class Standing(NamedTuple):
+class LevelState(NamedTuple):
     """A state at one level. Values are in units of [0, 1] a stage."""
 
     level: int
@@ -75,7 +75,7 @@ class Standing(NamedTuple):
 class _Known:
     """What is remembered of a state that may come back: frozen levels, and how far the query of the next has come."""
 
-    frozen: list[Standing] = field(default_factory=list)
+    frozen: list[LevelState] = field(default_factory=list)
     progress: Any = None
 
 
@@ -91,7 +91,7 @@ class Explanation:
     """The last level that covers it, 0 if none does."""
     freezing_index: int | None
     """k^(l)(s) of that level: so many of its data are behind the decision."""
-    standings: tuple[Standing, ...]
+    level_states: tuple[LevelState, ...]
     """The state at every level up to the first that does not cover it: action sets, values, widths."""
     reasons: tuple[str, ...]
     """One for every action: still a candidate, or where and why it was eliminated."""
@@ -105,12 +105,12 @@ class Explanation:
     @property
     def values(self) -> Any:
         """Estimates at the last level that covers the state, or at level 1 on all its data."""
-        return self.standings[max(self.level, 1) - 1].values
+        return self.level_states[max(self.level, 1) - 1].values
 
     @property
     def widths(self) -> Any:
         """Widths, like `values`."""
-        return self.standings[max(self.level, 1) - 1].widths
+        return self.level_states[max(self.level, 1) - 1].widths
 
     def __str__(self) -> str:
         state = f"covered up to level {self.level}" if self.covered else "not covered yet"
@@ -160,67 +160,67 @@ class LeveledAgent(Agent):
             return 0.0, 0.0, 2 * (self.horizon - stage) * gap
         return *self.errors(stage, level, prefix), 2 * (self.horizon - stage - 1) * gap
 
-    def decider(self, trail: Trail) -> Decide:
-        """Lines 3 to 13 of an episode; `learning.learn` and `Agent.commit` do the rest."""
-        assert trail.seed is not None
-        seed, episode = trail.seed, trail.episodes
+    def begin_episode(self, training_state: TrainingState) -> Act:
+        """Lines 3 to 13 of an episode; `training.learn` and `Agent.end_episode` do the rest."""
+        assert training_state.seed is not None
+        seed, episode = training_state.seed, training_state.episodes
         level = min(episode + 1, self.levels + 1)  # line 3
         self._playing = playing = []
 
         def decide(observation: Any, stage: int) -> int:
             nonlocal level
             rows = self.datasets.rows(observation, stage)
-            standings = self._climb(rows, observation, stage, min(level, self.levels))
-            last = standings[-1]
+            level_states = self._levels_at(rows, observation, stage, min(level, self.levels))
+            last = level_states[-1]
             if last.action is not None:  # lines 6 to 8
                 playing.append(level)
                 return 2 * last.action
             level = last.level  # lines 10 to 12
             playing.append(level)
-            action = self._explore(standings, seed, episode, stage)
+            action = self._explore(level_states, seed, episode, stage)
             self.datasets.keep(rows, observation, action, level)
             return 2 * action + 1
 
         return decide
 
-    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+    def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 17 to 20; the level was kept with the step."""
         self.played = tuple(self._playing)
-        super().commit(trail, explored)
+        super().end_episode(training_state, explored)
 
-    def _climb(self, rows: Any, observation: Any, stage: int, until: int) -> list[Standing]:
+    def _levels_at(self, rows: Any, observation: Any, stage: int, until: int) -> list[LevelState]:
         """The state at levels 1, 2, ... `until`, or up to the first that does not cover it."""
         key = self.datasets.key(observation, stage)
         known = None if key is None else self._remembered.setdefault((stage, key), _Known())
-        standings = [] if known is None else known.frozen[:until]
-        while len(standings) < until:
-            standing = self._stand(rows, stage, standings, known)
-            standings.append(standing)
-            if standing.covered is None:
+        level_states = [] if known is None else known.frozen[:until]
+        while len(level_states) < until:
+            level_state = self._next_level(rows, stage, level_states, known)
+            level_states.append(level_state)
+            if level_state.covered is None:
                 break
             if known is not None:
                 known.progress = None  # first, since an interrupt may come in between
-                known.frozen.append(standing)
-        return standings
+                known.frozen.append(level_state)
+        return level_states
 
-    def _stand(self, rows: Any, stage: int, below: list[Standing], known: _Known | None = None) -> Standing:
+    def _next_level(self, rows: Any, stage: int, below: list[LevelState], known: _Known | None = None) -> LevelState:
         """The state one level above those it is frozen at."""
         level = len(below) + 1
         allowed = below[-1].survives if below else self._everything
         assert allowed is not None
         k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, known)
         if k is None:
-            return Standing(level, None, allowed, uncovered, values, widths, None, None, np.zeros(self.actions), 0.0)
+            return LevelState(level, None, allowed, uncovered, values, widths, None, None, np.zeros(self.actions), 0.0)
         errors, survives = np.empty(self.actions), np.empty(self.actions, np.bool_)
         margins = self.margins(stage, level, k)
         action, bar = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
-        return Standing(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
+        return LevelState(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
 
-    def _explore(self, standings: Sequence[Standing], seed: int, episode: int, stage: int) -> int:
+    def _explore(self, level_states: Sequence[LevelState], seed: int, episode: int, stage: int) -> int:
         """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
-        last = standings[-1]
+        last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
-        values = standings[-2].values if last.level > 1 else last.values
+        values = level_states[-2].values if last.level > 1 else last.values
         candidates = np.where(last.uncovered, -1.0, 0.0)
         rule = EXPLORING[self.settings.explore]
         action: int = _kernels.explore(rule, candidates, np.square(last.widths), values, seed, episode, stage)
@@ -228,40 +228,40 @@ class LeveledAgent(Agent):
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def standings(self, observation: Any, stage: int) -> tuple[Standing, ...]:
+    def level_states(self, observation: Any, stage: int) -> tuple[LevelState, ...]:
         """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
         known = self._remembered.get((stage, self.datasets.key(observation, stage)))
-        standings = [] if known is None else list(known.frozen)
-        while len(standings) < min(self.episodes + 1, self.levels):
-            standings.append(self._stand(rows, stage, standings))
-            if standings[-1].covered is None:
+        level_states = [] if known is None else list(known.frozen)
+        while len(level_states) < min(self.episodes + 1, self.levels):
+            level_states.append(self._next_level(rows, stage, level_states))
+            if level_states[-1].covered is None:
                 break
-        return tuple(standings)
+        return tuple(level_states)
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
 
         While learning, l also falls with what was met earlier in an episode; here every state stands for itself.
         """
-        standings = self.standings(observation, stage)
-        action = _frozen_action(standings)
+        level_states = self.level_states(observation, stage)
+        action = _frozen_action(level_states)
         if action is not None:
             return Decision(action, True)
-        return Decision(self._explore(standings, *self._draw(episode), stage), False)
+        return Decision(self._explore(level_states, *self._draw(episode), stage), False)
 
     def greedy(self, observation: Any, stage: int) -> int:
         """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
-        standings = self.standings(observation, stage)
-        action = _frozen_action(standings)
-        return int(_kernels.best(standings[0].values, -1.0 * standings[0].allowed)) if action is None else action
+        level_states = self.level_states(observation, stage)
+        action = _frozen_action(level_states)
+        return int(_kernels.best(level_states[0].values, -1.0 * level_states[0].allowed)) if action is None else action
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
         action = self.predict(observation, stage)
-        standings = self.standings(observation, stage)
-        frozen = [standing for standing in standings if standing.covered is not None]
+        level_states = self.level_states(observation, stage)
+        frozen = [level_state for level_state in level_states if level_state.covered is not None]
         left = self.horizon - stage
         gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
         return Explanation(
@@ -269,8 +269,8 @@ class LeveledAgent(Agent):
             covered=bool(frozen),
             level=len(frozen),
             freezing_index=frozen[-1].covered if frozen else None,
-            standings=standings,
-            reasons=tuple(_reason(a, standings) for a in range(self.actions)),
+            level_states=level_states,
+            reasons=tuple(_reason(a, level_states) for a in range(self.actions)),
             gap=float(gap),
             vacuous=not gap < left,
             scale=float(self.settings.scale),
@@ -285,20 +285,20 @@ class LeveledAgent(Agent):
         return data
 
 
-def _frozen_action(standings: Sequence[Standing]) -> int | None:
+def _frozen_action(level_states: Sequence[LevelState]) -> int | None:
     """The action of the last level that covers the state, if any does."""
-    frozen = [standing.action for standing in standings if standing.action is not None]
+    frozen = [level_state.action for level_state in level_states if level_state.action is not None]
     return frozen[-1] if frozen else None
 
 
-def _reason(action: int, standings: tuple[Standing, ...]) -> str:
-    for at in standings:
+def _reason(action: int, level_states: tuple[LevelState, ...]) -> str:
+    for at in level_states:
         if at.survives is not None and not at.survives[action]:
             error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
             return (
                 f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
                 f"{at.bar:.4g}, which the best action, {at.action}, surpasses"
             )
-    last = standings[-1]
+    last = level_states[-1]
     state = "not covered yet" if last.uncovered[action] else "a candidate"
     return f"{state} at level {last.level}: value {last.values[action]:.4g}, width {last.widths[action]:.4g}"

@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 from fpi import _kernels
 from fpi.algorithms.agent import Agent, Common, check_real, check_whole, linear_constants
 from fpi.algorithms.theory import Constants
-from fpi.datasets import Dataset, Datasets, Decide
+from fpi.datasets import Act, Dataset, Datasets
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
-from fpi.learning import Decision, Trail
 from fpi.regression import SMALLEST_RIDGE
+from fpi.training import Decision, TrainingState
 
 UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
 
@@ -162,14 +162,16 @@ class PAC(Agent):
         known = as_feature_map(features, settings.actions)
         super().__init__(settings, Datasets(known, settings.horizon, float(ridge), [float(epsilon)]))
 
-    def decider(self, trail: Trail) -> Decide:
+    def begin_episode(self, training_state: TrainingState) -> Act:
         """Line 3: pi_t, on the datasets as they stand before episode t; `_kernels.decide` is its text.
 
-        Lines 4 to 8, playing it and keeping the last uncovered step, are the same for every agent: `learning.learn` and
-        `Agent.commit`.
+        Lines 4 to 8, playing it and keeping the last uncovered step, are the same for every agent: `training.learn` and
+        `Agent.end_episode`.
         """
-        assert trail.seed is not None
-        return self.datasets.decider(self.settings.window, self.settings.explore, trail.seed, trail.episodes)
+        assert training_state.seed is not None
+        return self.datasets.begin_episode(
+            self.settings.window, self.settings.explore, training_state.seed, training_state.episodes
+        )
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """Line 3 as a question: pi_t(s) in the episode of this number, the coming one if None; nothing changes."""

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import learning
+from fpi import training
 from fpi.algorithms.agent import check_real, check_whole
 from fpi.baselines import _ridge
 from fpi.control import Env, RewardRange
-from fpi.datasets import Decide
+from fpi.datasets import Act
 from fpi.features import FeatureMap, as_feature_map
-from fpi.learning import Callback, History, Trail
+from fpi.training import Callback, History, TrainingState
 
 
 class Baseline:
-    """A method that `fpi.learning.learn` can drive; it adds how it decides (`decider`) and what it would do now."""
+    """A method that `fpi.training.learn` can drive; it adds how it acts (`begin_episode`) and what it would do now."""
 
     def __init__(self, actions: int, horizon: int, reward_range: tuple[float, float]) -> None:
         check_whole("actions", actions, least=1)
         check_whole("horizon", horizon, least=1)
         self.actions, self.horizon = int(actions), int(horizon)
         self.rewards = RewardRange(*reward_range)
-        self.trail = Trail()
+        self.training_state = TrainingState()
 
-    def decider(self, trail: Trail) -> Decide:
+    def begin_episode(self, training_state: TrainingState) -> Act:
         raise NotImplementedError
 
     def predict(self, observation: Any, stage: int) -> int:
@@ -43,14 +43,14 @@ class Baseline:
         callback: Callback | None = None,
     ) -> History:
         """Play and learn, exactly as `fpi.PAC.learn` does."""
-        return learning.learn(self, env, episodes, seed, progress, callback)
+        return training.learn(self, env, episodes, seed, progress, callback)
 
-    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
-        self.trail = trail
+    def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
+        self.training_state = training_state
 
     @property
     def episodes(self) -> int:
-        return self.trail.episodes
+        return self.training_state.episodes
 
     @property
     def data_stored(self) -> int:
@@ -108,13 +108,13 @@ class LinearBandit(Baseline):
         """What the episode stores if it ends well."""
         self._kept = regression, row
 
-    def commit(self, trail: Trail, explored: tuple[int, int, float] | None) -> None:
+    def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         if explored is not None and self._kept is not None and self._fits is not None:
             regression, row = self._kept
             inverses, thetas = self._fits
             self.log_dets[regression] += _ridge.append(inverses[regression], thetas[regression], row, explored[2])
             self.sizes[regression] += 1
-        super().commit(trail, explored)
+        super().end_episode(training_state, explored)
 
     @property
     def data_stored(self) -> int:

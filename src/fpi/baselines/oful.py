@@ -17,9 +17,9 @@ from typing import Any
 
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
-from fpi.datasets import Decide
+from fpi.datasets import Act
 from fpi.features import FeatureMap
-from fpi.learning import Trail
+from fpi.training import TrainingState
 
 SIGMA = 0.5
 
@@ -54,7 +54,7 @@ class OFUL(LinearBandit):
         noise = SIGMA * math.sqrt(2 * math.log(1 / self.delta) + self.log_dets[0])
         return self.scale * (noise + math.sqrt(self.ridge) * self.theta_bound)
 
-    def decider(self, trail: Trail) -> Decide:
+    def begin_episode(self, training_state: TrainingState) -> Act:
         def decide(observation: Any, stage: int) -> int:
             rows, inverses, thetas = self.look(observation, stage)
             action = int(_ridge.optimistic(inverses[0], thetas[0], rows, self.beta))

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from fpi.algorithms.agent import check_whole
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
-from fpi.datasets import Decide
+from fpi.datasets import Act
 from fpi.errors import InputError
 from fpi.features import FeatureMap
-from fpi.learning import Trail
+from fpi.training import TrainingState
 
 EXPLORING = {"widest": _ridge.WIDEST, "optimistic": _ridge.OPTIMISTIC}
 
@@ -73,8 +73,8 @@ class SupLinUCB(LinearBandit):
         noise = math.sqrt(math.log(2 * self.rounds * self.actions / self.delta) / 2)
         return self.scale * (noise + self.theta_bound)
 
-    def decider(self, trail: Trail) -> Decide:
-        if trail.episodes >= self.rounds:
+    def begin_episode(self, training_state: TrainingState) -> Act:
+        if training_state.episodes >= self.rounds:
             raise InputError(
                 f"this SupLinUCB was made for {self.rounds:,} episodes and has played them. Make a new one with more "
                 "rounds."

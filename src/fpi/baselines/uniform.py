@@ -6,8 +6,8 @@ from typing import Any
 
 from fpi import _kernels
 from fpi.baselines.learner import Baseline
-from fpi.datasets import Decide
-from fpi.learning import Decision, Trail
+from fpi.datasets import Act
+from fpi.training import Decision, TrainingState
 
 
 class Uniform(Baseline):
@@ -16,8 +16,8 @@ class Uniform(Baseline):
     def __init__(self, *, actions: int, horizon: int = 1, reward_range: tuple[float, float] = (0.0, 1.0)) -> None:
         super().__init__(actions, horizon, reward_range)
 
-    def decider(self, trail: Trail) -> Decide:
-        return lambda _, stage: 2 * self._action(trail.seed, trail.episodes, stage)
+    def begin_episode(self, training_state: TrainingState) -> Act:
+        return lambda _, stage: 2 * self._action(training_state.seed, training_state.episodes, stage)
 
     def predict(self, observation: Any, stage: int) -> int:
         """What it would play in its next episode."""
@@ -25,7 +25,7 @@ class Uniform(Baseline):
 
     def decide(self, observation: Any, stage: int, episode: int) -> Decision:
         """What it plays in the episode of this number."""
-        return Decision(self._action(self.trail.seed, episode, stage), None)
+        return Decision(self._action(self.training_state.seed, episode, stage), None)
 
     def _action(self, seed: int | None, episode: int, stage: int) -> int:
         return int(_kernels.pick(seed or 0, episode, stage, self.actions))

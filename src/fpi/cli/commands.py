@@ -20,7 +20,7 @@ import fpi
 from fpi.errors import EnvironmentMismatch, FpiError, InputError, SaveError
 
 if TYPE_CHECKING:
-    from fpi.learning import Callback
+    from fpi.training import Callback
 
 STOPPED = 130  # what shells report after Ctrl-C
 
@@ -53,7 +53,7 @@ def _show_warning(
 
 
 def _complain(kind: str, message: BaseException | str) -> None:
-    from fpi.cli.showing import in_options
+    from fpi.cli.console import in_options
 
     typer.echo(f"{kind}: {in_options(' '.join(str(message).split()))}", err=True)
 
@@ -278,18 +278,18 @@ def train(
                 f"{name} {path} is there already. Go on from it with --resume, write over it with --force, or choose "
                 "another name."
             )
-    from fpi.cli import making, running, showing
+    from fpi.cli import config, console, training
 
-    recipe = making.Recipe.typed(ctx.params)
+    recipe = config.Recipe.typed(ctx.params)
     typed = [name for name in ctx.params if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
     env, agent = recipe.resume(out, typed) if resume else recipe.make(typed, episodes)
     before = agent.episodes
-    tell: Callable[[str], None] = (lambda _: None) if quiet else showing.say
+    tell: Callable[[str], None] = (lambda _: None) if quiet else console.say
     so_far = f" after {before:,} episodes" if before else ""
-    size = f"{agent.actions} actions, {agent.horizon} steps, {making.size_of(agent.features)}"
+    size = f"{agent.actions} actions, {agent.horizon} steps, {config.size_of(agent.features)}"
     tell(f"Learning on {environment}{so_far}: {size}.")
 
-    tally = running.Tally()
+    tally = training.Tally()
     callbacks: list[Callback] = [tally]
     began = time.perf_counter()
     with ExitStack() as logs:
@@ -298,10 +298,10 @@ def train(
         if tensorboard is not None:
             callbacks.append(logs.enter_context(fpi.TensorBoardLog(tensorboard)))
         if checkpoint_every is not None:
-            callbacks.append(running.Checkpoints(out, checkpoint_every))
+            callbacks.append(training.Checkpoints(out, checkpoint_every))
         progress = not quiet and sys.stdout.isatty()
         try:
-            with running.interruptible(callbacks) as callback, running.compiling_announced(tell):
+            with training.interruptible(callbacks) as callback, training.compiling_announced(tell):
                 agent.learn(env, episodes, None if resume else seed, progress, callback)
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"{error} `fpi check {environment}` tells what fits.") from error
@@ -316,7 +316,7 @@ def train(
     more = [] if left is None else ["--episodes", str(left - agent.episodes)]
     go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
     if tally.returns and not quiet:
-        showing.show_table(f"{done:,} episodes", tally.rows(agent.data_stored, time.perf_counter() - began))
+        console.show_table(f"{done:,} episodes", tally.rows(agent.data_stored, time.perf_counter() - began))
     if done < episodes:
         kept = (
             f"What was learned is in {out}. To go on: {go_on}" if done else "Nothing was learned, so nothing is saved."
@@ -344,23 +344,23 @@ def evaluate(
     Example: fpi evaluate cartpole.fpi --episodes 100
     """
     _at_least_1("--episodes", episodes)
-    from fpi.cli import making, showing
+    from fpi.cli import config, console
 
     agent = fpi.load(model)
-    env = making.remembered_environment(agent, model, environment, making.parse_env_args(env_args), action_grid)
-    with showing.waiting(f"playing {episodes:,} episodes"):
+    env = config.remembered_environment(agent, model, environment, config.parse_env_args(env_args), action_grid)
+    with console.waiting(f"playing {episodes:,} episodes"):
         history = fpi.evaluate(agent, env, episodes, seed)
     returns, steps = history.returns, history.lengths
     rows = {
         "environment": env.spec.id if env.spec else str(env),
         "trained for": f"{agent.episodes:,} episodes",
         "mean return": f"{returns.mean():.2f}",
-        "95% interval": showing.mean_interval(returns, seed),
+        "95% interval": console.mean_interval(returns, seed),
         "smallest, largest": f"{returns.min():.2f}, {returns.max():.2f}",
         "steps": f"{steps.mean():.1f} on average, {steps.min():,} to {steps.max():,}",
         "at covered states": f"{history.covered_share:.1%} of decisions",
     }
-    showing.show_table(f"{model} in {episodes:,} episodes", rows)
+    console.show_table(f"{model} in {episodes:,} episodes", rows)
 
 
 @app.command()
@@ -383,12 +383,12 @@ def check(
     Example: fpi check CartPole-v1
     """
     from fpi import check_env
-    from fpi.cli import making, showing
+    from fpi.cli import config, console
     from fpi.environments import make_environment
 
-    env = make_environment(environment, making.parse_env_args(env_args), action_grid)
-    features, none_because = making.try_default_features(env)
-    with showing.waiting(f"playing {episodes} episodes twice"):
+    env = make_environment(environment, config.parse_env_args(env_args), action_grid)
+    features, none_because = config.try_default_features(env)
+    with console.waiting(f"playing {episodes} episodes twice"):
         report = check_env.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
     low, high = report.rewards
     shortest, longest = min(report.lengths), max(report.lengths)
@@ -402,8 +402,8 @@ def check(
         "episodes": f"{len(report.lengths)} of {shortest:,} to {longest:,} steps, {report.early_ends} ended early",
         "feature norm": none_because if norm is None else f"at most {norm:.4g} ({type(features).__name__})",
     }
-    showing.show_table(report.environment, rows)
-    showing.say(showing.in_options(report.verdict))
+    console.show_table(report.environment, rows)
+    console.say(console.in_options(report.verdict))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -431,17 +431,17 @@ def render(
     if out.suffix.lower() != ".gif":
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     _check_writable(out)
-    from fpi.cli import making, pictures, showing
+    from fpi.cli import config, console, gif
     from fpi.environments import extras_named
 
-    pictures.choose_offscreen()
+    gif.choose_offscreen()
     agent = fpi.load(model)
-    choice = (agent, model, environment, making.parse_env_args(env_args), action_grid)
-    pictures.check_drawable(making.remembered_environment(*choice))
-    env = making.remembered_environment(*choice, render_mode="rgb_array")
-    with showing.waiting("playing and drawing"), extras_named(environment or str(model)):
-        count = pictures.write_gif(out, pictures.frames(agent, env, episodes, seed), fps or pictures.usual_fps(env))
-    showing.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")
+    choice = (agent, model, environment, config.parse_env_args(env_args), action_grid)
+    gif.check_drawable(config.remembered_environment(*choice))
+    env = config.remembered_environment(*choice, render_mode="rgb_array")
+    with console.waiting("playing and drawing"), extras_named(environment or str(model)):
+        count = gif.write_gif(out, gif.frames(agent, env, episodes, seed), fps or gif.usual_fps(env))
+    console.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")
 
 
 def _at_least_1(name: str, number: int | None) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from fpi._kernels import jit
-from fpi.compiled.twins import Twin
+from fpi.compiled.env import CompiledEnv
 
 GRAVITY = 9.8
 POLE = 0.1  # mass
@@ -46,4 +46,6 @@ def step(state, move, observation):
 
 
 HIGH = np.array([2 * LARGEST_POSITION, np.inf, 2 * LARGEST_ANGLE, np.inf], np.float32)
-TWIN = Twin("CartPole-v1", reset, step, state=4, observations=Box(-HIGH, HIGH), moves=[0, 1], time_limit=500)
+COMPILED_ENV = CompiledEnv(
+    "CartPole-v1", reset, step, state=4, observations=Box(-HIGH, HIGH), env_actions=[0, 1], time_limit=500
+)

@@ -13,13 +13,13 @@ import numpy as np
 from numba import types
 
 from fpi.algorithms import PAC, Agent
-from fpi.compiled import _loop
-from fpi.compiled.twins import Twin
+from fpi.compiled import loop
+from fpi.compiled.env import CompiledEnv
 from fpi.control import check_generator
 from fpi.datasets import EXPLORING
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
-from fpi.learning import History, Trail, check_count
+from fpi.training import History, TrainingState, check_count
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog
@@ -29,13 +29,13 @@ STEPS = 50_000  # between two looks at the keyboard and the progress bar
 
 def learn(
     agent: Agent,
-    twin: Twin,
+    compiled_env: CompiledEnv,
     episodes: int,
     seed: int | None = None,
     progress: bool = False,
     log: StaleLog | None = None,
 ) -> History:
-    """What `agent.learn(env, episodes, seed)` does, in the compiled twin of `env`.
+    """What `agent.learn(env, episodes, seed)` does, in the compiled environment of `env`.
 
     Histories, data, saved files and all that comes later are the same to the bit, and both may take turns. `log` notes
     what `StaleLog.share` needs. Determinism is not checked as `agent.learn` does: a compiled step has no way to be
@@ -43,8 +43,8 @@ def learn(
     """
     check_count("episodes", episodes)
     task = task_for(agent)
-    agent._settle()  # an ending may be left over from a learn that was interrupted twice
-    run = _Run(agent, twin, task, _begin(agent, twin, seed), episodes, log)
+    agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
+    run = _Run(agent, compiled_env, task, _begin(agent, compiled_env, seed), episodes, log)
     with _bar(episodes if progress else 0) as tick:
         try:
             while run.row < episodes:
@@ -55,7 +55,7 @@ def learn(
     return run.history()
 
 
-def task_for(agent: Agent) -> _loop.Task:
+def task_for(agent: Agent) -> loop.Task:
     """The agent's features and settings, as compiled code takes them; without moves and seed."""
     features = agent.features
     if not isinstance(agent, PAC) or not isinstance(features, TileCoding | OneHot):
@@ -67,8 +67,8 @@ def task_for(agent: Agent) -> _loop.Task:
         grid, states, value = np.zeros((0, 4)), features.states, 1.0
     else:
         grid, states, value = features.grid, 0, features.value
-    return _loop.Task(
-        moves=np.zeros((0, 0)),
+    return loop.Task(
+        env_actions=np.zeros((0, 0)),
         grid=grid,
         states=states,
         values=np.full(features.nnz, value),
@@ -82,71 +82,88 @@ def task_for(agent: Agent) -> _loop.Task:
     )
 
 
-def _begin(agent: Agent, twin: Twin, seed: int | None) -> Trail:
+def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> TrainingState:
     """Check that both fit; the trail to go on from has a seed, and no generator if the seed makes one."""
-    if len(twin.moves) != agent.actions:
+    count = len(compiled_env.env_actions)
+    if count != agent.actions:
         raise EnvironmentMismatch(
-            f"the twin has {len(twin.moves)} actions, the agent {agent.actions}. Build the agent and its features with "
-            f"actions={len(twin.moves)}, or choose the twin's: fpi.compiled.find({twin.name!r}, action_grid=[...])."
+            f"the compiled environment has {count} actions, the agent {agent.actions}. Build the agent and its "
+            f"features with actions={count}, or list them: fpi.compiled.get({compiled_env.name!r}, action_grid=[...])."
         )
     size = len(agent.features.grid) if isinstance(agent.features, TileCoding) else 1
-    if len(twin.begin()[1]) != size:
+    if len(compiled_env.begin()[1]) != size:
         raise EnvironmentMismatch(
-            f"the twin's observations are {twin.observations}, and the agent's features read {size} numbers."
+            f"its observations are {compiled_env.observations}, and the agent's features read {size} numbers."
         )
-    if twin.time_limit is not None and agent.horizon > twin.time_limit:
+    if compiled_env.time_limit is not None and agent.horizon > compiled_env.time_limit:
         raise EnvironmentMismatch(
-            f"horizon={agent.horizon} is longer than the environment's time limit of {twin.time_limit} steps, so its "
-            f"last stages are never reached. Use horizon={twin.time_limit} or less."
+            f"horizon={agent.horizon} is longer than the environment's time limit of {compiled_env.time_limit} steps, "
+            f"so its last stages are never reached. Use horizon={compiled_env.time_limit} or less."
         )
-    trail = agent.trail.counted(agent.horizon)
-    if trail.environment not in (None, twin.environment):
+    training_state = agent.training_state.counted(agent.horizon)
+    if training_state.environment not in (None, compiled_env.environment):
         raise EnvironmentMismatch(
-            f"this agent learned on {trail.environment} and is now given {twin.environment}. Its data would not fit: "
-            "use the same environment, or a new agent."
+            f"this agent learned on {training_state.environment} and is now given {compiled_env.environment}. Its data "
+            "would not fit: use the same environment, or a new agent."
         )
-    if seed is None and not trail.episodes:
-        seed = int.from_bytes(os.urandom(4)) if trail.seed is None else trail.seed
+    if seed is None and not training_state.episodes:
+        seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
     if seed is not None:
         check_count("seed", seed)
-        trail = replace(trail, seed=int(seed), generator=None)
-    return replace(trail, environment=twin.environment)
+        training_state = replace(training_state, seed=int(seed), generator=None)
+    return replace(training_state, environment=compiled_env.environment)
 
 
 class _Run:
     """One call of `learn`: the arrays that compiled code fills, and how they become the agent's."""
 
     def __init__(
-        self, agent: Agent, twin: Twin, task: _loop.Task, trail: Trail, episodes: int, log: StaleLog | None
+        self,
+        agent: Agent,
+        compiled_env: CompiledEnv,
+        task: loop.Task,
+        training_state: TrainingState,
+        episodes: int,
+        log: StaleLog | None,
     ) -> None:
-        assert trail.seed is not None and trail.visits is not None
-        bits = np.random.PCG64(trail.seed) if trail.generator is None else check_generator(trail.generator)
-        self.agent, self.twin, self.trail, self.episodes, self.log = agent, twin, trail, episodes, log
+        assert training_state.seed is not None and training_state.visits is not None
+        bits = (
+            np.random.PCG64(training_state.seed)
+            if training_state.generator is None
+            else check_generator(training_state.generator)
+        )
+        self.agent, self.compiled_env, self.training_state, self.episodes, self.log = (
+            agent,
+            compiled_env,
+            training_state,
+            episodes,
+            log,
+        )
         self.rng = np.random.Generator(bits)
-        self.task = task._replace(moves=twin.moves, seed=trail.seed)
+        self.task = task._replace(env_actions=compiled_env.env_actions, seed=training_state.seed)
         horizon, nnz = agent.horizon, len(task.values)
-        state, observation = twin.begin()
-        self.played = _loop.Played(
+        state, observation = compiled_env.begin()
+        self.played = loop.Played(
             state=state,
             observation=observation,
             active=np.zeros((horizon, nnz), np.int32),
             actions=np.zeros(horizon, np.int64),
             rewards=np.zeros(horizon),
             covered=np.zeros(horizon, np.int64),
-            clock=np.zeros(_loop.CLOCK, np.int64),
+            clock=np.zeros(loop.CLOCK, np.int64),
         )
-        self.played.clock[_loop.NUMBER] = trail.episodes
-        self.rows = _loop.Rows(
+        self.played.clock[loop.NUMBER] = training_state.episodes
+        self.rows = loop.Rows(
             returns=np.zeros(episodes),
             lengths=np.zeros(episodes, np.int64),
-            explored=np.zeros(episodes, np.int64),
-            frozen=np.zeros(episodes, np.int64),
-            visits=trail.visits,
+            stored_stage=np.zeros(episodes, np.int64),
+            covered_steps=np.zeros(episodes, np.int64),
+            visits=training_state.visits,
         )
 
     @property
     def row(self) -> int:
-        return int(self.played.clock[_loop.ROW])
+        return int(self.played.clock[loop.ROW])
 
     def go_on(self) -> None:
         """Play for a moment."""
@@ -155,32 +172,32 @@ class _Run:
         try:
             status = self._call(self.episodes)
         finally:
-            if status not in (_loop.FINISHED, _loop.NO_ROOM_TO_PLAY, _loop.NO_ROOM_TO_APPEND):
+            if status not in (loop.FINISHED, loop.NO_ROOM_TO_PLAY, loop.NO_ROOM_TO_APPEND):
                 self.rng.bit_generator.state = before
                 for _ in range(self._whole - whole):  # as if an episode that failed had never begun
-                    self.twin.reset(self.rng, *self.twin.begin())
-        if status == _loop.NO_ROOM_TO_PLAY:
+                    self.compiled_env.reset(self.rng, *self.compiled_env.begin())
+        if status == loop.NO_ROOM_TO_PLAY:
             self._make_room()
-        elif status == _loop.NO_ROOM_TO_APPEND:
+        elif status == loop.NO_ROOM_TO_APPEND:
             self._book()
-        elif status != _loop.FINISHED:
+        elif status != loop.FINISHED:
             self._complain(status)
 
     @property
     def _whole(self) -> int:
         """Episodes that were played to their end."""
-        return self.row + int(self.played.clock[_loop.WAITING])
+        return self.row + int(self.played.clock[loop.WAITING])
 
     def _call(self, episodes: int) -> int:
         bank, visited = self.agent.datasets.bank.view, self._visited.view
-        suffixes = _loop.NO_SUFFIXES if self.log is None else self.log.view
+        suffixes = loop.NO_SUFFIXES if self.log is None else self.log.view
         arguments = bank, visited, self.task, self.played, self.rows, suffixes
-        if not _loop.run.signatures:
-            functions = types.FunctionType(_loop.RESET), types.FunctionType(_loop.STEP), types.npy_rng
+        if not loop.run.signatures:
+            functions = types.FunctionType(loop.RESET), types.FunctionType(loop.STEP), types.npy_rng
             numbers = types.int64, types.int64
-            _loop.run.compile((*functions, *map(numba.typeof, arguments), *numbers))
-            _loop.run.disable_compile()  # other environments are taken as functions of these types
-        status: int = _loop.run(self.twin.reset, self.twin.step, self.rng, *arguments, episodes, STEPS)
+            loop.run.compile((*functions, *map(numba.typeof, arguments), *numbers))
+            loop.run.disable_compile()  # other environments are taken as functions of these types
+        status: int = loop.run(self.compiled_env.reset, self.compiled_env.step, self.rng, *arguments, episodes, STEPS)
         return status
 
     @property
@@ -197,19 +214,19 @@ class _Run:
     def _book(self) -> None:
         """Store the datum of an episode for which compiled code found no room."""
         clock = self.played.clock
-        stage = int(clock[_loop.EXPLORED])
+        stage = int(clock[loop.EXPLORED])
         action = int(self.played.actions[stage])
-        target = _loop.target_of(self.task, self.played)
+        target = loop.target_of(self.task, self.played)
         active = self.played.active[stage]
         self.agent.datasets.bank.append(
-            stage, action, active, self.task.values, target, action, int(clock[_loop.NUMBER])
+            stage, action, active, self.task.values, target, action, int(clock[loop.NUMBER])
         )
 
     def _complain(self, status: int) -> None:
-        number, stage = self.played.clock[_loop.NUMBER] + 1, int(self.played.clock[_loop.LENGTH])
+        number, stage = self.played.clock[loop.NUMBER] + 1, int(self.played.clock[loop.LENGTH])
         where = f"at step {stage} of episode {number}"
         try:
-            if status == _loop.BAD_REWARD:
+            if status == loop.BAD_REWARD:
                 self.agent.rewards.check(float(self.played.rewards[stage - 1]), stage)
             else:
                 self.agent.features.active(self.played.observation, stage)
@@ -219,20 +236,22 @@ class _Run:
     def end(self) -> None:
         """Whatever happened, the agent stands after the last whole episode."""
         clock = self.played.clock
-        if clock[_loop.WAITING]:
-            if clock[_loop.EXPLORED] >= 0 and self.agent.datasets.last_episode < clock[_loop.NUMBER]:
+        if clock[loop.WAITING]:
+            if clock[loop.EXPLORED] >= 0 and self.agent.datasets.last_episode < clock[loop.NUMBER]:
                 self._book()
             self._call(self.row + 1)
         if self.row:
             state = dict(self.rng.bit_generator.state)
-            episodes = int(clock[_loop.NUMBER])
-            self.agent.commit(replace(self.trail, episodes=episodes, generator=state, visits=self.rows.visits), None)
-        elif not self.episodes and not self.trail.episodes:
-            self.agent.commit(self.trail, None)  # keeps the seed for the next call
+            episodes = int(clock[loop.NUMBER])
+            self.agent.end_episode(
+                replace(self.training_state, episodes=episodes, generator=state, visits=self.rows.visits), None
+            )
+        elif not self.episodes and not self.training_state.episodes:
+            self.agent.end_episode(self.training_state, None)  # keeps the seed for the next call
 
     def history(self) -> History:
         rows = self.rows
-        return History(rows.returns, rows.lengths, rows.explored, rows.frozen)
+        return History(rows.returns, rows.lengths, rows.stored_stage, rows.covered_steps)
 
 
 @contextlib.contextmanager
@@ -252,7 +271,7 @@ def _bar(episodes: int) -> Iterator[Callable[[_Run], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns) as bar:
-        task = bar.add_task("learning", total=episodes, mean=0.0, data=0, frozen=0.0)
+        task = bar.add_task("learning", total=episodes, mean=0.0, data=0, covered_steps=0.0)
 
         def tick(run: _Run) -> None:
             recent = slice(max(0, run.row - 100), run.row)
@@ -262,7 +281,7 @@ def _bar(episodes: int) -> Iterator[Callable[[_Run], None]]:
                     completed=run.row,
                     mean=run.rows.returns[recent].mean(),
                     data=run.agent.data_stored,
-                    frozen=run.rows.frozen[recent].sum() / run.rows.lengths[recent].sum(),
+                    covered_steps=run.rows.covered_steps[recent].sum() / run.rows.lengths[recent].sum(),
                 )
 
         yield tick

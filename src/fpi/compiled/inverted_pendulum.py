@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from fpi._kernels import jit
-from fpi.compiled.twins import Twin
+from fpi.compiled.env import CompiledEnv
 
 # The bodies of inverted_pendulum.xml as MuJoCo measures its capsules: mass, middle of the pole, inertia around it.
 CART = 10.47197551196598
@@ -95,12 +95,12 @@ def step(state, move, observation):
     return 1.0, not (np.isfinite(state).all() and abs(state[1]) <= 0.2)
 
 
-TWIN = Twin(
+COMPILED_ENV = CompiledEnv(
     "InvertedPendulum-v4",
     reset,
     step,
     state=4,
     observations=Box(-np.inf, np.inf, (4,), np.float64),
-    moves=[-3, -1, 1, 3],
+    env_actions=[-3, -1, 1, 3],
     time_limit=1000,
 )

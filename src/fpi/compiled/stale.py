@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent
-from fpi.compiled import _loop
+from fpi.compiled import loop
 from fpi.compiled.engine import task_for
 from fpi.errors import InputError
-from fpi.learning import Episode
+from fpi.training import Episode
 
 
 class StaleLog:
     """Keeps how the episode of every stored datum went on, to see later which returns have gone stale.
 
     Made before learning, it is the callback of `agent.learn(env, ..., callback=log)`, or the log of
-    `fpi.compiled.learn(agent, twin, ..., log=log)`. Under exact freezing no datum ever goes stale.
+    `fpi.compiled.learn(agent, compiled environment, ..., log=log)`. Under exact freezing no datum ever goes stale.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -28,7 +28,7 @@ class StaleLog:
 
     def _fill(self, pairs: NDArray[np.int32], steps: NDArray[np.int32], ends: NDArray[np.int64]) -> None:
         used = np.array([len(pairs), len(steps), len(ends)], np.int64)
-        self.view = _loop.Suffixes(np.zeros(0, np.int32), pairs, steps, ends, used)
+        self.view = loop.Suffixes(np.zeros(0, np.int32), pairs, steps, ends, used)
         self.make_room(self._agent.horizon)
 
     def make_room(self, steps: int) -> None:
@@ -47,31 +47,31 @@ class StaleLog:
             return
         self.view = view._replace(**fresh)
         if "table" in fresh:
-            _loop.enter_pairs(self.view)
+            loop.enter_pairs(self.view)
 
     def __call__(self, episode: Episode) -> None:
-        if episode.explored < 0:
+        if episode.stored_stage < 0:
             return
-        stage = episode.explored + 1
+        stage = episode.stored_stage + 1
         later = np.array(episode.observations[stage:], np.float64).reshape(-1, max(1, len(self._task.grid)))
         active = np.zeros((len(later), len(self._task.values)), np.int32)
-        _loop.features_of(later, self._task.grid, self._task.states, active)
+        loop.features_of(later, self._task.grid, self._task.states, active)
         self.make_room(len(later))
-        _loop.note(self.view, active, episode.actions[stage:], stage, 0, len(later))
+        loop.note(self.view, active, episode.actions[stage:], stage, 0, len(later))
 
     def __len__(self) -> int:
         """Data that are watched."""
-        return int(self.view.used[_loop.DATA])
+        return int(self.view.used[loop.DATA])
 
     def share(self) -> float:
         """The share of the data whose suffix the agent's policy of today would not follow; 0 if there are none."""
-        follows = np.zeros(self.view.used[_loop.PAIRS], np.bool_)
+        follows = np.zeros(self.view.used[loop.PAIRS], np.bool_)
         bank, visited = self._agent.datasets.bank, self._agent.datasets._visited
         assert visited is not None
         done = 0
-        while (done := _loop.judge(bank.view, visited.view, self.view, self._task, follows, done)) < len(follows):
+        while (done := loop.judge(bank.view, visited.view, self.view, self._task, follows, done)) < len(follows):
             visited.grow()
-        return float(_loop.count_stale(self.view, follows) / max(len(self), 1))
+        return float(loop.count_stale(self.view, follows) / max(len(self), 1))
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
         """All that is kept, for `restore`."""

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from fpi.errors import InputError, MissingExtra
-from fpi.experiment.plan import Job
-from fpi.experiment.runs import State, advance
+from fpi.experiment.config import Job
+from fpi.experiment.run import State, advance
 
 RAY_RETRIES = 3  # by Ray itself, of a slice whose worker or node died
 
 
-class Lost:
+class WorkerDied:
     """What a slice gives whose worker died."""
 
 
@@ -35,7 +35,7 @@ class Backend(Protocol):
 
     def submit(self, job: Job, state: State | None, seconds: float) -> None: ...
 
-    def next(self) -> tuple[Job, State | Lost]:
+    def next(self) -> tuple[Job, State | WorkerDied]:
         """Wait for a slice. An exception of the run itself is raised here."""
 
     def __enter__(self) -> Self: ...
@@ -70,7 +70,7 @@ class Local:
     def _new_process(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, multiprocessing.get_context(self._start), initializer=_begin_worker)
 
-    def next(self) -> tuple[Job, State | Lost]:
+    def next(self) -> tuple[Job, State | WorkerDied]:
         done, _ = wait(self._playing, return_when=FIRST_COMPLETED)
         future = done.pop()
         job = self._playing.pop(future)
@@ -78,7 +78,7 @@ class Local:
             state = future.result()
         except BrokenProcessPool:
             self._home.pop(job).shutdown(wait=False)
-            return job, Lost()
+            return job, WorkerDied()
         if state.episodes == job.setting.episodes:
             self._idle.append(self._home.pop(job))
         return job, state
@@ -139,7 +139,7 @@ class Ray:
     def submit(self, job: Job, state: State | None, seconds: float) -> None:
         self._playing[self._advance.remote(job, state, seconds)] = job
 
-    def next(self) -> tuple[Job, State | Lost]:
+    def next(self) -> tuple[Job, State | WorkerDied]:
         (done, *_), _ = self._ray.wait(list(self._playing))
         job = self._playing.pop(done)
         try:
@@ -147,7 +147,7 @@ class Ray:
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except self._ray.exceptions.RayError:
-            return job, Lost()
+            return job, WorkerDied()
         return job, state
 
     def __enter__(self) -> Self:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from fpi import compiled
 from fpi.algorithms import Agent
-from fpi.compiled import StaleLog, Twin
+from fpi.compiled import CompiledEnv, StaleLog
 from fpi.compiled.engine import task_for
 from fpi.errors import InputError
-from fpi.experiment.plan import Setting
-from fpi.learning import History
+from fpi.experiment.config import Setting
+from fpi.training import History
 
 ENGINES = ("gymnasium", "compiled")
 
@@ -26,18 +26,18 @@ def make_engine(name: str, setting: Setting) -> Learn:
         return lambda agent, episodes, seed, log: agent.learn(env, episodes, seed, callback=log)
     if name != "compiled":
         raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
-    twin = find_twin(setting)
+    compiled_env = find_compiled_env(setting)
     task_for(setting.make_agent())  # an InputError if compiled code does not know such agents
-    return lambda agent, episodes, seed, log: compiled.learn(agent, twin, episodes, seed, log=log)
+    return lambda agent, episodes, seed, log: compiled.learn(agent, compiled_env, episodes, seed, log=log)
 
 
-def find_twin(setting: Setting) -> Twin:
+def find_compiled_env(setting: Setting) -> CompiledEnv:
     if setting.env_args:
-        raise InputError(f"{setting.env} with env_args has no compiled twin. Use the engine gymnasium.")
+        raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
     module, _, name = setting.env.rpartition(":")  # as gymnasium.make reads it
     if module:
         importlib.import_module(module)
-    return compiled.find(name, setting.action_grid)
+    return compiled.get(name, setting.action_grid)
 
 
 def make_log(agent: Agent) -> StaleLog | None:

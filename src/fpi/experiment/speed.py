@@ -10,9 +10,9 @@ import numba
 import numpy as np
 
 from fpi.errors import InputError
-from fpi.experiment.engines import find_twin
-from fpi.experiment.folder import read_json
-from fpi.experiment.plan import Setting, Study
+from fpi.experiment.config import Setting, Study
+from fpi.experiment.engines import find_compiled_env
+from fpi.experiment.storage import read_json
 
 SECONDS = 1.0
 PORTION = 20  # steps between two looks at the clock; environments may be slow
@@ -20,7 +20,7 @@ COMPILED_PORTION = 100_000
 
 
 def measure(study: Study, out: Path) -> dict[str, float]:
-    """Steps per second and core: of the runs, of a bare Gymnasium loop, of the bare compiled twin if there is one."""
+    """Steps per second and core: of the runs, a bare Gymnasium loop, and the bare compiled environment if any."""
     speeds: dict[str, float] = {}
     for setting in {each.env: each for each in study.settings.values()}.values():
         alike = [job for job in study.jobs("") if job.setting.env == setting.env]
@@ -28,9 +28,9 @@ def measure(study: Study, out: Path) -> dict[str, float]:
         steps, seconds = (sum(each[name] for each in manifests) for name in ("steps", "seconds"))
         speeds[f"{setting.env}, {manifests[0]['engine']} engine, learning"] = steps / seconds
         speeds[f"{setting.env}, bare Gymnasium loop"] = bare_gymnasium(setting)
-        twin = bare_compiled(setting)
-        if twin is not None:
-            speeds[f"{setting.env}, bare compiled environment"] = twin
+        compiled_env = bare_compiled(setting)
+        if compiled_env is not None:
+            speeds[f"{setting.env}, bare compiled environment"] = compiled_env
     return speeds
 
 
@@ -52,13 +52,20 @@ def bare_gymnasium(setting: Setting) -> float:
 
 
 def bare_compiled(setting: Setting) -> float | None:
-    """The same inside one compiled loop; None without a twin."""
+    """The same inside one compiled loop; None without a compiled environment."""
     try:
-        twin = find_twin(setting)
+        compiled_env = find_compiled_env(setting)
     except InputError:
         return None
     roll, rng = numba.njit(_roll), np.random.default_rng(0)
-    arguments = twin.reset, twin.step, rng, *twin.begin(), twin.moves, twin.time_limit or 2**62
+    arguments = (
+        compiled_env.reset,
+        compiled_env.step,
+        rng,
+        *compiled_env.begin(),
+        compiled_env.env_actions,
+        compiled_env.time_limit or 2**62,
+    )
     roll(*arguments, 1)  # compiles
     began, steps = time.perf_counter(), 0
     while (seconds := time.perf_counter() - began) < SECONDS:
@@ -67,11 +74,13 @@ def bare_compiled(setting: Setting) -> float | None:
     return steps / seconds
 
 
-def _roll(reset: Any, step: Any, rng: Any, state: Any, observation: Any, moves: Any, limit: int, steps: int) -> None:
+def _roll(
+    reset: Any, step: Any, rng: Any, state: Any, observation: Any, env_actions: Any, limit: int, steps: int
+) -> None:
     reset(rng, state, observation)
     length = 0
     for _ in range(steps):
-        terminated = step(state, moves[int(rng.random() * len(moves))], observation)[1]
+        terminated = step(state, env_actions[int(rng.random() * len(env_actions))], observation)[1]
         length += 1
         if terminated or length == limit:
             reset(rng, state, observation)

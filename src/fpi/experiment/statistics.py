@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fpi import testbeds
-from fpi.experiment.folder import read_tensors
-from fpi.experiment.plan import Claim, Job, Study, probe_episodes
+from fpi.experiment.config import Claim, Job, Study, probe_episodes
+from fpi.experiment.storage import read_tensors
 
 RESAMPLES = 10_000
 LAST = 0.1  # the share of a run whose mean return is the headline

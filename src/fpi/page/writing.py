@@ -85,8 +85,12 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
         )
     page.add("numbers", "In numbers", RESULTS_TEXT, tables.numbers(found))
     page.add_charts("stale", "Stale data", STALE_TEXT, charts.shares(found, "stale", "stale share"))
-    page.add_charts("frozen", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "frozen", "frozen share"))
-    page.add_charts("exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "explored", "exploring"))
+    page.add_charts(
+        "covered_steps", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "covered_steps", "frozen share")
+    )
+    page.add_charts(
+        "exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "stored_stage", "exploring")
+    )
     page.add_charts("growth", "Data per stage", GROWTH_TEXT, charts.growth(found))
     page.add("policy", "The policy at work", POLICY_TEXT, _films(films))
     page.add("settings", "Settings", "", tables.settings(found))

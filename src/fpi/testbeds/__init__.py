@@ -12,14 +12,14 @@ from typing import Any
 
 from gymnasium.envs.registration import register, registry
 
-from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
-from fpi.testbeds.core import Features, Policy, State, Testbed, random_policy
-from fpi.testbeds.eluder import LogitBandit, TableBandit, TableHubs
+from fpi.testbeds.base import Features, Policy, State, Testbed, random_policy
+from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
+from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
+from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
-from fpi.testbeds.knobs import Misspecified, Ordered, Rotated
-from fpi.testbeds.shell import Shell
 from fpi.testbeds.suite import make, make_env, standard
 from fpi.testbeds.verification import Verification, verify
+from fpi.testbeds.wrappers import Misspecified, Ordered, Rotated
 
 __all__ = [
     "DeepSea",
@@ -33,11 +33,11 @@ __all__ = [
     "Ordered",
     "Policy",
     "Rotated",
-    "Shell",
     "State",
     "TableBandit",
     "TableHubs",
     "Testbed",
+    "TestbedEnv",
     "Trap",
     "Verification",
     "make",

@@ -11,7 +11,7 @@ import numpy as np
 
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.core import FloatArray, State, Testbed, check_number, check_whole
+from fpi.testbeds.base import FloatArray, State, Testbed, check_number, check_whole
 
 
 @dataclass

@@ -6,12 +6,12 @@ import inspect
 from typing import Any
 
 from fpi.errors import InputError
-from fpi.testbeds.contexts import HubCorridor, HubNet, LinBandit
-from fpi.testbeds.core import Testbed
-from fpi.testbeds.eluder import LogitBandit, TableBandit, TableHubs
+from fpi.testbeds.base import Testbed
+from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
+from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
+from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
-from fpi.testbeds.knobs import Misspecified, Rotated
-from fpi.testbeds.shell import Shell
+from fpi.testbeds.wrappers import Misspecified, Rotated
 
 FAMILIES: dict[str, type[Testbed]] = {
     each.__name__: each
@@ -37,7 +37,7 @@ def make(family: str, *, rotate: bool = False, kappa: float = 0.0, **arguments: 
 
 def make_env(
     family: str, *, noise: str = "bernoulli", rotate: bool = False, kappa: float = 0.0, **arguments: Any
-) -> Shell:
+) -> TestbedEnv:
     """What gymnasium.make("fpi/...-v0", ...) calls."""
     return make(family, rotate=rotate, kappa=kappa, **arguments).env(noise)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpi.errors import InputError
-from fpi.testbeds.core import random_policy
+from fpi.testbeds.base import random_policy
 
 if TYPE_CHECKING:
-    from fpi.testbeds.core import FloatArray, Policy, State, Testbed
+    from fpi.testbeds.base import FloatArray, Policy, State, Testbed
 
     Value = Callable[[State], float]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fpi.algorithms.pac import PAC
-from fpi.testbeds.core import FloatArray, State, Testbed
+from fpi.testbeds.base import FloatArray, State, Testbed
+from fpi.verify.counts import ROUNDING, CheckCounts
 from fpi.verify.exact import Values, greedy_policy, lowest_value, played_policy, pool
 from fpi.verify.monitors import Monitor
-from fpi.verify.tally import ROUNDING, Tally
 
 LEMMAS = frozenset({"Lemma 4", "Lemma 5", "Lemma 6"})
 PREFIXES = 12
@@ -30,8 +30,8 @@ class Accuracy(Monitor[PAC]):
     def __init__(self, testbed: Testbed, agent: PAC, *, walks: int = 40, scale: float | None = None) -> None:
         super().__init__(testbed, agent)
         self._scales = [1.0] if scale is None else [1.0, scale]
-        self._rows = [[Tally(scaled(lemma, s)) for s in self._scales] for lemma in sorted(LEMMAS)]
-        self.tallies = [tally for row in self._rows for tally in row]
+        self._rows = [[CheckCounts(scaled(lemma, s)) for s in self._scales] for lemma in sorted(LEMMAS)]
+        self.counts = [counts for row in self._rows for counts in row]
         self._walks = walks
         self._lowest = lowest_value(testbed)
         self._checks = 0
@@ -61,8 +61,8 @@ class Accuracy(Monitor[PAC]):
         estimates = np.array([self.agent.datasets.estimate(observation, stage, k) for k in prefixes])
         widths, values = estimates[:, 0], estimates[:, 1]  # prefixes × actions
         errors = np.abs(values - exact[:, None, :])
-        for scale, tally in zip(self._scales, self._rows[0], strict=True):
-            tally.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage)
+        for scale, counts in zip(self._scales, self._rows[0], strict=True):
+            counts.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage)
 
     def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Values]) -> None:
         stage, settings = state[0], self.agent.settings
@@ -70,14 +70,14 @@ class Accuracy(Monitor[PAC]):
         covered = known.widths <= settings.epsilon * (1 + ROUNDING)
         errors = np.abs(known.values - exact)[:, covered]
         alpha = self.agent.alpha(stage, known.prefix)
-        for scale, tally in zip(self._scales, self._rows[1], strict=True):
+        for scale, counts in zip(self._scales, self._rows[1], strict=True):
             bound = scale * alpha * settings.epsilon + settings.misspecification
-            tally.add(errors, bound, self.agent.horizon - stage)
+            counts.add(errors, bound, self.agent.horizon - stage)
         if stage == 0 and known.covered:
             best = self.testbed.optimal_value(state)
             gaps = best - np.array([values.of(state) for values in policies])
-            for scale, tally in zip(self._scales, self._rows[2], strict=True):
-                tally.add(gaps, scale * known.gap, best - self._lowest(state))
+            for scale, counts in zip(self._scales, self._rows[2], strict=True):
+                counts.add(gaps, scale * known.gap, best - self._lowest(state))
 
 
 def scaled(claim: str, scale: float) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.learning import Episode
+from fpi.training import Episode
+from fpi.verify.instances import Instance
 from fpi.verify.show import layers, ranks
-from fpi.verify.suite import Instance
 
 SEEDS = 5
 LEARNING = Instance("LinBandit, d = 3, K = 5, ε = 0.1", "LinBandit", {"d": 3, "K": 5}, episodes=12_000)
@@ -87,7 +87,7 @@ def map_freezing(instance: Instance, seed: int) -> FreezeMap:
                 del waiting[stage, column]
 
     def learned(episode: Episode) -> None:
-        if episode.explored >= 0:
+        if episode.stored_stage >= 0:
             look(episode.number + 1)
 
     look(0)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fpi.algorithms.levels import Standing
+from fpi.algorithms.levels import LevelState
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
-from fpi.testbeds.core import FloatArray, Policy, State, Testbed, random_policy
+from fpi.testbeds.base import FloatArray, Policy, State, Testbed, random_policy
 
 
 def played_policy(testbed: Testbed, agent: PAC) -> Policy:
@@ -19,7 +19,7 @@ def played_policy(testbed: Testbed, agent: PAC) -> Policy:
     seed, t and the stage chooses among the uncovered ones. So it is one deterministic policy on all states, also on
     those that episode t does not visit.
     """
-    decide = agent.decider(agent.trail)
+    decide = agent.begin_episode(agent.training_state)
     return lambda state: decide(testbed.observation(state), state[0]) >> 1
 
 
@@ -53,31 +53,31 @@ class Values:
         return np.array([self.of_action(state, action) for action in range(self._testbed.actions)])
 
 
-class Standings:
+class LevelStates:
     """How states stand at the levels of FPI-Regret, remembered for as long as nothing is learned."""
 
     def __init__(self, testbed: Testbed, agent: Regret) -> None:
         self._testbed = testbed
         self._agent = agent
-        self._known: dict[State, tuple[Standing, ...]] = {}
+        self._known: dict[State, tuple[LevelState, ...]] = {}
 
-    def __call__(self, state: State) -> tuple[Standing, ...]:
+    def __call__(self, state: State) -> tuple[LevelState, ...]:
         if state not in self._known:
-            self._known[state] = self._agent.standings(self._testbed.observation(state), state[0])
+            self._known[state] = self._agent.level_states(self._testbed.observation(state), state[0])
         return self._known[state]
 
     def action(self, state: State, level: int) -> int | None:
         """pi^(l)(s) if levels 1 to l cover the state."""
-        standings = self(state)
-        return standings[level - 1].action if level <= len(standings) else None
+        level_states = self(state)
+        return level_states[level - 1].action if level <= len(level_states) else None
 
 
 class Brackets:
     """The least and the most that a policy can be worth which is pi^(l) wherever levels 1 to l cover a state."""
 
-    def __init__(self, testbed: Testbed, standings: Standings) -> None:
+    def __init__(self, testbed: Testbed, level_states: LevelStates) -> None:
         self._testbed = testbed
-        self._standings = standings
+        self._standings = level_states
         self._known: dict[tuple[State, int], tuple[float, float]] = {}
 
     def of(self, state: State | None, level: int) -> tuple[float, float]:

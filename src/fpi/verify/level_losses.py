@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from fpi.algorithms.levels import Standing
+from fpi.algorithms.levels import LevelState
 from fpi.algorithms.regret import Regret
-from fpi.learning import Episode
-from fpi.testbeds.core import FloatArray, State, Testbed
+from fpi.testbeds.base import FloatArray, State, Testbed
+from fpi.training import Episode
 from fpi.verify.accuracy import scaled
-from fpi.verify.exact import Brackets, Standings, lowest_value, pool
+from fpi.verify.counts import ROUNDING, CheckCounts
+from fpi.verify.exact import Brackets, LevelStates, lowest_value, pool
 from fpi.verify.monitors import Monitor
-from fpi.verify.tally import ROUNDING, Tally
 
 ACCURACY = ("Lemma 15", "Lemma 16", "Lemma 20a", "Lemma 20b")
 LOSSES = ("Lemma 21", "Theorem 2", "Theorem 3")
@@ -41,50 +41,52 @@ class LevelAccuracy(Monitor[Regret]):
         scale = agent.settings.scale
         super().__init__(testbed, agent, "Lemma 15", "Lemma 16", *(scaled(claim, scale) for claim in ACCURACY[2:]))
         self._theory = replace(agent.theory, scale=1.0)
-        self._scaled_row = [Tally(scaled("Lemma 16", scale))] if scale != 1 else []
-        self.tallies[2:2] = self._scaled_row
+        self._scaled_row = [CheckCounts(scaled("Lemma 16", scale))] if scale != 1 else []
+        self.counts[2:2] = self._scaled_row
         self._walks = walks
         self._lowest = lowest_value(testbed)
         self._checks = 0
 
     def check(self) -> None:
         self._checks += 1
-        at = Standings(self.testbed, self.agent)
+        at = LevelStates(self.testbed, self.agent)
         brackets = Brackets(self.testbed, at)
         for stage, states in enumerate(pool(self.testbed, self._walks, seed=self._checks)):
             for state in states:
                 best = self.testbed.optimal_action_values(state)
                 room = best - self._lowest_of_actions(state)
-                for standing in at(state):
-                    values = brackets.of_actions(state, standing.level)
-                    self._errors(stage, standing, values)
-                    if standing.covered is not None:
-                        self._losses(stage, standing, values[0], best, room)
+                for level_state in at(state):
+                    values = brackets.of_actions(state, level_state.level)
+                    self._errors(stage, level_state, values)
+                    if level_state.covered is not None:
+                        self._losses(stage, level_state, values[0], best, room)
 
     def _lowest_of_actions(self, state: State) -> FloatArray:
         following = [self.testbed.next(state, action) for action in range(self.testbed.actions)]
         return np.array([self.testbed.mean(state, a) + self._lowest(after) for a, after in enumerate(following)])
 
-    def _errors(self, stage: int, standing: Standing, values: FloatArray) -> None:
-        level, allowed = standing.level, standing.allowed
-        errors = np.abs(standing.values - values)[:, allowed]
+    def _errors(self, stage: int, level_state: LevelState, values: FloatArray) -> None:
+        level, allowed = level_state.level, level_state.allowed
+        errors = np.abs(level_state.values - values)[:, allowed]
         left = self.agent.horizon - stage
-        k = self.agent.datasets.size(stage, level) if standing.covered is None else standing.covered
+        k = self.agent.datasets.size(stage, level) if level_state.covered is None else level_state.covered
         alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level)
-        self.tallies[0].add(errors, alpha * standing.widths[allowed] + self._theory.misspecification, left)
-        if standing.covered is not None:
-            self.tallies[1].add(errors, self._theory.level_gap(level), left)
-            for tally in self._scaled_row:
-                tally.add(errors, self.agent.level_gap(level), left)
+        self.counts[0].add(errors, alpha * level_state.widths[allowed] + self._theory.misspecification, left)
+        if level_state.covered is not None:
+            self.counts[1].add(errors, self._theory.level_gap(level), left)
+            for counts in self._scaled_row:
+                counts.add(errors, self.agent.level_gap(level), left)
 
-    def _losses(self, stage: int, standing: Standing, lowest: FloatArray, best: FloatArray, room: FloatArray) -> None:
+    def _losses(
+        self, stage: int, level_state: LevelState, lowest: FloatArray, best: FloatArray, room: FloatArray
+    ) -> None:
         """`lowest` is Q^pi at its worst, `best` is Q*, `room` how far below it the worst policy is."""
-        assert standing.action is not None and standing.survives is not None
-        near, survival = self.tallies[-2:]
-        gap, left = self.agent.level_gap(standing.level), self.agent.horizon - stage
-        near.add((best - lowest)[standing.allowed], 2 * (left - 1) * gap, room[standing.allowed])
-        near.add(best.max() - lowest[standing.action], 2 * left * gap, best.max() - (best - room).min())
-        gone = standing.allowed & ~standing.survives
+        assert level_state.action is not None and level_state.survives is not None
+        near, survival = self.counts[-2:]
+        gap, left = self.agent.level_gap(level_state.level), self.agent.horizon - stage
+        near.add((best - lowest)[level_state.allowed], 2 * (left - 1) * gap, room[level_state.allowed])
+        near.add(best.max() - lowest[level_state.action], 2 * left * gap, best.max() - (best - room).min())
+        gone = level_state.allowed & ~level_state.survives
         optimal = best >= best.max() - ROUNDING
         survival.add(optimal[gone].astype(float), 0.0, 1.0)
 
@@ -127,7 +129,7 @@ class Losses(Monitor[Regret]):
         self._rows.append((best - got, best - lowest))
 
     def check(self) -> None:
-        gap, theorem_2, theorem_3 = self.tallies
+        gap, theorem_2, theorem_3 = self.counts
         gap.add(*np.array(self._steps).T)
         rows = np.array(self._rows)
         episodes = self._episodes + np.arange(1, len(rows) + 1)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms.levels import Standing
+from fpi.algorithms.levels import LevelState
 from fpi.algorithms.regret import Regret
-from fpi.learning import Episode
-from fpi.testbeds.core import State, Testbed
-from fpi.verify.exact import Standings, pool
+from fpi.testbeds.base import State, Testbed
+from fpi.training import Episode
+from fpi.verify.exact import LevelStates, pool
 from fpi.verify.monitors import Monitor, Noise, Stored, noise_only
 
 Cell = tuple[int, int]
@@ -55,7 +55,7 @@ class LevelSizes(Monitor[Regret]):
     def check(self) -> None:
         bounds = [self.agent.theory.dataset_bound(2.0**-level) for _, level in self._cells]
         episodes = self._before + np.arange(1, len(self._rows) + 1)
-        self.tallies[0].add(np.array(self._rows), bounds, episodes[:, None])
+        self.counts[0].add(np.array(self._rows), bounds, episodes[:, None])
         self._before += len(self._rows)
         self._rows.clear()
 
@@ -76,7 +76,7 @@ class LevelNoise(_LevelData):
             dataset = self.agent.dataset(stage, level)
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.tallies[0], theory, level)
+                noise.check(self.counts[0], theory, level)
 
 
 class LevelOnPolicy(_LevelData):
@@ -89,18 +89,18 @@ class LevelOnPolicy(_LevelData):
         super().__init__(testbed, agent, "Lemma 10")
 
     def check(self) -> None:
-        at = Standings(self.testbed, self.agent)
+        at = LevelStates(self.testbed, self.agent)
         changed, can_change = [], []
         for (_, level), stored in self.data.items():
             for datum in stored:
                 changed.append(any(at.action(state, level) != action for state, action in datum.suffix))
                 can_change.append(len(datum.suffix) > 0)
-        self.tallies[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
 
 
 @dataclass(frozen=True)
 class _Frozen:
-    standing: Standing
+    level_state: LevelState
     data: int
     """How many this and all lower levels of the stage had."""
 
@@ -126,23 +126,23 @@ class StaysTheSame(Monitor[Regret]):
     def _look(self) -> None:
         changed, can_change = [], []
         for state in self._states:
-            standings = self.agent.standings(self.testbed.observation(state), state[0])
+            level_states = self.agent.level_states(self.testbed.observation(state), state[0])
             data = 0
             for level in range(1, self.agent.levels + 1):
                 data += self.agent.datasets.size(state[0], level)
-                now = standings[level - 1] if level <= len(standings) else None
+                now = level_states[level - 1] if level <= len(level_states) else None
                 first = self._frozen.get((state, level))
                 if first is not None:
-                    changed.append(now is None or not _same(now, first.standing))
+                    changed.append(now is None or not _same(now, first.level_state))
                     can_change.append(data > first.data)
                 elif now is not None and now.covered is not None:
                     self._frozen[state, level] = _Frozen(now, data)
                 else:
                     break
-        self.tallies[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
 
 
-def _same(one: Standing, other: Standing) -> bool:
+def _same(one: LevelState, other: LevelState) -> bool:
     """To the last bit; values of actions that are not allowed are NaN."""
     return (
         (one.covered, one.action) == (other.covered, other.action)
@@ -176,7 +176,7 @@ class LevelCounts(Monitor[Regret]):
         counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
         episodes = self._episodes + np.arange(1, len(counts) + 1)
         bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
-        self.tallies[0].add(counts, bounds, episodes[:, None])
+        self.counts[0].add(counts, bounds, episodes[:, None])
         self._before = counts[-1]
         self._episodes += len(counts)
         self._lowest.clear()

@@ -16,10 +16,10 @@ import numpy as np
 from fpi.algorithms.agent import Agent
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.theory import Constants
-from fpi.learning import Episode
-from fpi.testbeds.core import FloatArray, State, Testbed
+from fpi.testbeds.base import FloatArray, State, Testbed
+from fpi.training import Episode
+from fpi.verify.counts import CheckCounts
 from fpi.verify.exact import lowest_value, played_policy
-from fpi.verify.tally import Tally
 
 A = TypeVar("A", bound=Agent)
 
@@ -30,7 +30,7 @@ class Monitor(Generic[A]):
     def __init__(self, testbed: Testbed, agent: A, *claims: str) -> None:
         self.testbed = testbed
         self.agent = agent
-        self.tallies = [Tally(claim) for claim in claims]
+        self.counts = [CheckCounts(claim) for claim in claims]
 
     def see(self, episode: Episode) -> None:
         """An episode is over."""
@@ -78,7 +78,7 @@ class DatasetSize(Monitor[PAC]):
     def check(self) -> None:
         n = len(self._rows)
         episodes = np.arange(self._before + 1, self._before + n + 1)
-        self.tallies[0].add(np.array(self._rows).reshape(n, -1), self.agent.dataset_bound, episodes[:, None])
+        self.counts[0].add(np.array(self._rows).reshape(n, -1), self.agent.dataset_bound, episodes[:, None])
         self._before += n
         self._rows.clear()
 
@@ -113,7 +113,7 @@ class OnPolicy(_Data):
                         decided[state] = policy(state)
                 changed.append(any(decided[state] != action for state, action in datum.suffix))
                 can_change.append(len(datum.suffix) > 0)
-        self.tallies[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
 
 
 class Noise:
@@ -136,10 +136,10 @@ class Noise:
         self.log_det += math.log(growth)
         self.most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
 
-    def check(self, tally: Tally, noise: Constants, level: int | None = None) -> None:
+    def check(self, counts: CheckCounts, noise: Constants, level: int | None = None) -> None:
         """`noise` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
         bound = noise.alpha(self.size, self.log_det, level) ** 2
-        tally.add(self._sum @ self._inverse @ self._sum, bound, self.most)
+        counts.add(self._sum @ self._inverse @ self._sum, bound, self.most)
 
 
 def noise_only(theory: Constants) -> Constants:
@@ -159,7 +159,7 @@ class Concentration(_Data):
             dataset, noise = self.agent.dataset(stage), self._noise[stage]
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.tallies[0], theory)
+                noise.check(self.counts[0], theory)
 
 
 class BadEpisodes(Monitor[PAC]):
@@ -186,5 +186,5 @@ class BadEpisodes(Monitor[PAC]):
     def check(self) -> None:
         rows = np.array(self._rows).reshape(-1, 2)
         bound = self.agent.theory.episodes_bound(self.agent.settings.epsilon)
-        self.tallies[0].add(rows[:, 0], bound, rows[:, 1])
+        self.counts[0].add(rows[:, 0], bound, rows[:, 1])
         self._rows.clear()

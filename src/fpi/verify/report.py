@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fpi.verify import eluder_suite, level_suite, suite
-from fpi.verify.eluder_suite import ClassInstance
-from fpi.verify.level_suite import LevelInstance
+from fpi.verify import class_instances, instances, level_instances
+from fpi.verify.class_instances import ClassInstance
+from fpi.verify.counts import Verdict, judge
+from fpi.verify.instances import DELTA, Instance
+from fpi.verify.level_instances import LevelInstance
 from fpi.verify.run import Run, run_all
-from fpi.verify.suite import DELTA, Instance
-from fpi.verify.tally import Verdict, judge
 
 Suite = Sequence[Instance | LevelInstance | ClassInstance]
-CLAIMS = suite.CLAIMS | level_suite.CLAIMS | eluder_suite.CLAIMS
+CLAIMS = instances.CLAIMS | level_instances.CLAIMS | class_instances.CLAIMS
 YES_OR_NO = ("Lemma 2", "Lemma 9", "Lemma 10", "Lemma 20b")  # nothing to be near to
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
@@ -35,9 +35,9 @@ def verify(
     """Run the instances and judge those of the claims that they have, the scaled ones last."""
     found = []
     for run in run_all(tasks(instances, seeds, claims), workers=workers):
-        found += [(run.instance, tally) for tally in run.tallies]
+        found += [(run.instance, counts) for counts in run.counts]
         progress(run)
-    rows = dict.fromkeys(tally.claim for _, tally in found)
+    rows = dict.fromkeys(counts.claim for _, counts in found)
     verdicts = [judge(claim, CLAIMS[claim][1], found) for claim in claims if claim in rows]
     extra = [row for row in rows if row not in CLAIMS and row.split(",")[0] in claims]
     return verdicts + [judge(row, DELTA, found, scaled=True) for row in extra]

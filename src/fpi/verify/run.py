@@ -12,17 +12,17 @@ from typing import Any
 from fpi.algorithms.eluder import Eluder
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
-from fpi.learning import Episode
 from fpi.testbeds import Testbed
+from fpi.training import Episode
 from fpi.verify.accuracy import LEMMAS, Accuracy
-from fpi.verify.eluder import make_class_monitors
-from fpi.verify.eluder_suite import ClassInstance
+from fpi.verify.class_instances import ClassInstance
+from fpi.verify.classes import make_class_monitors
+from fpi.verify.counts import CheckCounts
+from fpi.verify.instances import Instance
+from fpi.verify.level_instances import LevelInstance
 from fpi.verify.level_losses import ACCURACY, LOSSES, LevelAccuracy, Losses
-from fpi.verify.level_suite import LevelInstance
 from fpi.verify.levels import LevelCounts, LevelNoise, LevelOnPolicy, LevelSizes, StaysTheSame
 from fpi.verify.monitors import BadEpisodes, Concentration, DatasetSize, Monitor, OnPolicy
-from fpi.verify.suite import Instance
-from fpi.verify.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Run:
 
     instance: str
     seed: int
-    tallies: list[Tally]
+    counts: list[CheckCounts]
 
 
 def watch(monitors: Sequence[Monitor[Any]], episodes: int) -> Callable[[Episode], None]:
@@ -106,7 +106,7 @@ def run(
         monitors = make_monitors(testbed, agent, claims, instance)
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
-    return Run(instance.name, seed, [tally for monitor in monitors for tally in monitor.tallies])
+    return Run(instance.name, seed, [counts for monitor in monitors for counts in monitor.counts])
 
 
 def run_all(

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpi.learning import Episode
-from fpi.testbeds.core import State, Testbed, random_policy
+from fpi.testbeds.base import State, Testbed, random_policy
+from fpi.training import Episode
 from fpi.verify.exact import pool
-from fpi.verify.suite import Instance
+from fpi.verify.instances import Instance
 
 SOLVED = 0.05  # a loss of at most this share of V*
 UNIFORM = 10_000  # episodes of uniform exploration that are really played
@@ -39,8 +39,8 @@ def layers(testbed: Testbed) -> list[list[State]]:
         return pool(testbed, 300)
     reached = [dict.fromkeys(testbed.held_out(100))]
     for _ in range(testbed.horizon - 1):
-        moves = ((state, action) for state in reached[-1] for action in range(testbed.actions))
-        following = (testbed.next(state, action) for state, action in moves)
+        env_actions = ((state, action) for state in reached[-1] for action in range(testbed.actions))
+        following = (testbed.next(state, action) for state, action in env_actions)
         reached.append(dict.fromkeys(state for state in following if state is not None))
     return [list(states) for states in reached]
 
@@ -79,7 +79,7 @@ def solve_sea(instance: Instance, seed: int) -> Sea:
     def look(episode: Episode) -> None:
         nonlocal good_since, last_datum, looked
         n = episode.number + 1
-        if episode.explored >= 0:
+        if episode.stored_stage >= 0:
             last_datum = n
         if looked >= last_datum or n <= looked + looked // 200:
             return  # nothing has changed, or not much

@@ -1,0 +1,84 @@
+"""A GIF of the learned policy."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import control
+from fpi.algorithms import Agent
+from fpi.control import Env
+from fpi.errors import EnvironmentMismatch, SaveError
+from fpi.training import deciding
+
+FASTEST = 50  # pictures a second; players slow faster ones down
+USUAL = 30  # where the environment does not say
+
+
+def choose_offscreen() -> None:
+    """Let MuJoCo and SDL draw without a screen, if there is none. They read this when they are imported."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+def check_drawable(env: Env) -> None:
+    """Raise EnvironmentMismatch when the environment cannot draw into a file."""
+    modes = env.metadata.get("render_modes") or []
+    if "rgb_array" not in modes:
+        raise EnvironmentMismatch(
+            f"this environment cannot be drawn: it has no render mode rgb_array, only {', '.join(modes) or 'none'}. "
+            "`fpi evaluate` tells how well the model does."
+        )
+
+
+def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
+    first_action = control.check_spaces(env, agent.actions)
+    control.check_horizon(env, agent.horizon)
+    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes)):
+        decide = deciding(agent, number)
+        observation, _ = env.reset(seed=int(start))
+        yield _picture(env)
+        for stage in range(agent.horizon):
+            action = first_action + decide(observation, stage).action
+            observation, _, terminated, truncated, _ = env.step(action)
+            yield _picture(env)
+            if terminated or truncated:
+                break
+
+
+def _picture(env: Env) -> NDArray[np.uint8]:
+    return np.asarray(env.render(), np.uint8)
+
+
+def usual_fps(env: Env) -> float:
+    """Steps a second at which the environment is meant to be watched, as far as a GIF can show it."""
+    return float(min(env.metadata.get("render_fps") or USUAL, FASTEST))
+
+
+def write_gif(path: Path, pictures: Iterator[NDArray[np.uint8]], fps: float) -> int:
+    """Write a GIF, whole or not at all; returns the number of pictures."""
+    import imageio.v3 as imageio
+
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
+    count = 0
+    try:
+        writer: Any = imageio.imopen(temporary, "w", plugin="pillow", extension=".gif")
+        with writer as gif:
+            for picture in pictures:
+                gif.write(picture, bits=8, duration=1000 / fps, loop=0)  # 256 colours at once: a third of the memory
+                count += 1
+        os.replace(temporary, path)
+    except OSError as error:
+        raise SaveError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count

@@ -1,0 +1,256 @@
+"""The command `fpi reproduce`: the paper's experiments, and studies of your own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fpi.cli.commands import STOPPED, app
+from fpi.errors import InputError
+
+if TYPE_CHECKING:
+    from fpi.experiment import Study
+    from fpi.experiment.backends import Backend
+
+SIZE, RUNNING, FILES = "Size", "Running", "Files"
+
+
+def _option(text: str, metavar: str, panel: str, default: str | bool = True) -> Any:
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=panel, show_default=default)
+
+
+def _flag(name: str, text: str, panel: str) -> Any:
+    return typer.Option(name, help=text, metavar=" ", rich_help_panel=panel, show_default=False)
+
+
+@app.command()
+def reproduce(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
+        ),
+    ],
+    quick: Annotated[bool, _flag("--quick", "A look: too small for the claims.", SIZE)] = False,
+    full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
+    seeds: Annotated[int | None, _option("So many seeds instead.", "N", SIZE, "as the study says")] = None,
+    episodes: Annotated[int | None, _option("So many episodes instead.", "N", SIZE, "as the study says")] = None,
+    engine: Annotated[
+        str,
+        _option(
+            "gymnasium steps Gymnasium's environments, compiled their compiled versions, many times faster. The rows "
+            "of these studies are the same.",
+            "NAME",
+            RUNNING,
+        ),
+    ] = "gymnasium",
+    backend: Annotated[
+        str, _option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", RUNNING)
+    ] = "local",
+    address: Annotated[
+        str | None,
+        _option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
+    ] = None,
+    workers: Annotated[
+        int | None, _option("Runs at a time. The rows do not depend on it.", "N", RUNNING, "all cores")
+    ] = None,
+    out: Annotated[Path | None, _option("Folder for the results.", "DIR", FILES, "runs/STUDY-SIZE")] = None,
+) -> None:
+    """Carry out one of the paper's experiments and say, claim by claim, whether it holds here.
+
+    Kill it whenever you like: the same command goes on where it was, finished
+    runs are kept, and the results are the same to the bit. More seeds in the
+    same folder only add runs.
+
+    figure1        every Q^π is linear, and yet nothing is Bellman complete
+    figure2        CartPole and InvertedPendulum, frozen exactly or not
+    figure2-paper  the same with 2 tilings, as on the published axes
+    freezing       how tilings, ranges, offsets and exploring change the gap
+
+    Example: fpi reproduce figure2 --engine compiled
+    """
+    for name, number in (("--seeds", seeds), ("--episodes", episodes), ("--workers", workers)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
+    if address is not None and backend != "ray":
+        raise InputError("--address names a Ray cluster: add --backend ray.")
+    from fpi import experiment
+    from fpi.cli import console
+    from fpi.cli.progress import watched
+    from fpi.experiment import engines, storage
+
+    if engine not in engines.ENGINES:
+        raise InputError(f"--engine {engine} is unknown; choose one of {', '.join(engines.ENGINES)}.")
+    plan = _study(study, quick, full).resized(seeds, episodes)
+    place = out or Path("runs", f"{plan.name}-{plan.size}")
+    for line in _opening(plan, engine, place):
+        console.say(line)
+    command = _command(study, plan.size, engine)
+    for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
+        command += [] if value is None else [name, str(value)]
+    warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
+    with _interruptible() as stop:
+        whole = experiment.run_study(
+            plan,
+            place,
+            engine=engine,
+            backend=_backend(backend, address, workers),
+            watch=watched,
+            stop=stop,
+            command=shlex.join(command),
+        )
+        if stop():
+            console.say("Stopped. The same command goes on from here.")
+            raise typer.Exit(STOPPED)
+    with storage.locked(place):
+        _report(whole, engine, place)
+
+
+def _opening(study: Study, engine: str, place: Path) -> Iterator[str]:
+    """What is compared, what this size cannot tell about it, and what happens next."""
+    yield study.title
+    yield from filter(None, (study.about, _left_open(study, engine)))
+    if study.settings:
+        runs = len(study.settings) * len(study.seeds)
+        yield f"{runs} runs ({_size(study)}) with the {engine} engine, into {place}."
+
+
+def _left_open(study: Study, engine: str) -> str:
+    """One sentence on the claims that are not judged at this size, with the commands that judge them."""
+    from fpi import studies
+
+    questions: dict[str, dict[str, None]] = {}  # by the size that tells, each once
+    judged = study.judged
+    for claim in study.claims:
+        if claim not in judged:
+            questions.setdefault(studies.smallest_size(study.name, claim), {})[claim.question] = None
+    told = (
+        f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
+        for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
+    )
+    return f"{_size(study)} cannot tell {'; nor '.join(told)}." if questions else ""
+
+
+def _size(study: Study) -> str:
+    seeds = len(study.seeds)
+    return f"{seeds} seed{'s' if seeds > 1 else ''} of {study.episodes:,} episodes"
+
+
+def _command(study: str, size: str, engine: str) -> list[str]:
+    flags = [f"--{size}"] if size in ("quick", "full") else []
+    return ["fpi", "reproduce", study, *flags, *([] if engine == "gymnasium" else ["--engine", engine])]
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C waits for the slices being played and keeps them; a second one does not."""
+    asked = False
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.write(2, b"\nStopping within some seconds; Ctrl-C again stops at once.\n")  # print may be interrupted itself
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(study: Study, engine: str, out: Path) -> None:
+    """Statistics into summary.json and onto the terminal, then everything to look at."""
+    from fpi.cli import console, report
+    from fpi.experiment import speed, statistics, storage
+
+    found = statistics.measure(study, out)
+    summary = statistics.summarise(study, found)
+    summary["left_open"] = _left_open(study, engine)
+    if study.settings:
+        with console.waiting("measuring the speed of bare environments"):
+            summary["speed"] = speed.measure(study, out)
+    storage.write_json(out / "summary.json", summary)
+    for told in _warnings(study, out):
+        typer.echo(f"Warning: {told}", err=True)
+    if study.settings:
+        _show_settings(study, summary)
+        rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
+        console.show_columns("Steps per second and core", ("what ran", "steps"), rows)
+    _show_claims(summary["claims"])
+    if summary["left_open"]:
+        console.say(summary["left_open"] + "\n")
+    for line in report.write_report(out):
+        console.say(line)
+
+
+def _warnings(study: Study, out: Path) -> list[str]:
+    """What the runs warned about, a line for every setting."""
+    from fpi.experiment import storage
+
+    told: dict[str, list[str]] = {}
+    for job in study.jobs(""):
+        manifest = storage.read_json(out / "runs" / job.id / "manifest.json")
+        told.setdefault(job.name, []).extend(f"{job.id}: {text}" for text in manifest.get("warnings", []))
+    return [
+        texts[0] + (f" ({len(texts) - 1:,} more like this in {name}.)" if len(texts) > 1 else "")
+        for name, texts in told.items()
+        if texts
+    ]
+
+
+def _show_settings(study: Study, summary: dict[str, Any]) -> None:
+    from fpi.cli.console import show_columns
+    from fpi.experiment.statistics import interval
+
+    rows = []
+    for name, each in summary["settings"].items():
+        bands = (interval(**each["last"][kind]) for kind in ("mean", "iqm"))
+        rows.append([name, *bands, _share(each["stale"])])
+    title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
+    show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
+
+
+def _share(stale: list[float] | None) -> str:
+    return "" if stale is None else f"{stale[-1]:.1%}"
+
+
+def _show_claims(claims: list[dict[str, str]]) -> None:
+    from fpi.cli.console import show_columns
+
+    if claims:
+        rows = [[claim["verdict"], claim["text"], claim["detail"]] for claim in claims]
+        show_columns("Claim by claim", ("here", "claim", "because"), rows)
+
+
+def _study(name: str, quick: bool, full: bool) -> Study:
+    from fpi import studies
+
+    if quick and full:
+        raise InputError("--quick and --full: choose one of them.")
+    if name in studies.NAMED:
+        return studies.NAMED[name]("quick" if quick else "full" if full else "default")
+    if not name.endswith(".toml"):
+        raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
+    if quick or full:
+        raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
+    return studies.read(Path(name))
+
+
+def _backend(name: str, address: str | None, workers: int | None) -> Backend:
+    from fpi.experiment import backends
+
+    if name == "local":
+        return backends.Local(workers)
+    if name == "ray":
+        return backends.Ray(address, workers)
+    raise InputError(f"--backend {name} is unknown; choose local or ray.")

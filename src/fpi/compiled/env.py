@@ -1,0 +1,165 @@
+"""What a compiled environment is, and how to see that it agrees with the one it stands for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Space
+from numpy.typing import ArrayLike, NDArray
+
+from fpi.control import Env, set_generator
+from fpi.errors import EnvironmentMismatch, InputError
+from fpi.training import check_count
+
+
+@dataclass(frozen=True)
+class CompiledEnv:
+    """A deterministic environment as two functions compiled by numba.
+
+    Both work on arrays of doubles that they fill: the state, which is theirs alone, and the observation, which must be
+    what the environment hands out, rounded as it is there.
+    """
+
+    name: str
+    """What Gymnasium calls the environment, `env.spec.id`."""
+    reset: Callable[..., Any]
+    """reset(rng, state, observation) begins an episode; it draws from `rng` what the environment draws, in order."""
+    step: Callable[..., Any]
+    """step(state, move, observation) -> (reward, terminated)"""
+    state: int
+    """How many numbers the state has."""
+    observations: Space[Any]
+    """The environment's observation space."""
+    env_actions: Any
+    """The actions, one per row, as `step` gets them; kept as an array of doubles."""
+    time_limit: int | None = None
+    """Steps after which Gymnasium ends an episode."""
+
+    def __post_init__(self) -> None:
+        for role in ("reset", "step"):
+            if not hasattr(getattr(self, role), "get_compile_result"):
+                raise InputError(
+                    f"{role} of the compiled environment {self.name!r} is not compiled: decorate it with numba.njit."
+                )
+        if self.observations.shape is None:
+            raise InputError(
+                f"the compiled environment {self.name!r} has observations {self.observations}; features read arrays."
+            )
+        try:
+            env_actions = np.array(self.env_actions, np.float64)
+            env_actions = np.ascontiguousarray(env_actions.reshape(len(env_actions), -1 if env_actions.size else 1))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"the actions of the compiled environment {self.name!r} are no list of actions: {error}."
+            ) from error
+        if not env_actions.size or not np.isfinite(env_actions).all():
+            raise InputError(
+                f"the compiled environment {self.name!r} needs at least one move, and finite numbers in each."
+            )
+        object.__setattr__(self, "env_actions", env_actions)
+
+    @property
+    def environment(self) -> str:
+        """How an agent remembers what it learned on: the same as for the environment itself."""
+        return f"{self.name} with observations {self.observations}"
+
+    def begin(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Arrays for the state and the observation."""
+        return np.zeros(self.state), np.zeros(max(1, math.prod(self.observations.shape or ())))
+
+
+_KNOWN: dict[str, CompiledEnv] = {}
+
+
+def register(compiled_env: CompiledEnv) -> CompiledEnv:
+    """Let `find` know a compiled environment of your own."""
+    _KNOWN[compiled_env.name] = compiled_env
+    return compiled_env
+
+
+def known() -> list[str]:
+    """The environments that have a compiled environment."""
+    return sorted(_KNOWN)
+
+
+def get(name: str, action_grid: ArrayLike | None = None) -> CompiledEnv:
+    """The compiled version of a Gymnasium environment; `action_grid` as in `fpi.ActionGrid(env, action_grid)`."""
+    if name not in _KNOWN:
+        raise InputError(
+            f"{name!r} has no compiled environment; there are {', '.join(known())}. Use Gymnasium's own, or write one "
+            "and register it: docs/compiled.md shows how."
+        )
+    if action_grid is None:
+        return _KNOWN[name]
+    single = np.asarray(action_grid, np.float32)  # Gymnasium's boxes of actions hold single precision
+    return replace(_KNOWN[name], env_actions=single.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a compiled environment was from its environment over many episodes."""
+
+    episodes: int
+    steps: int
+    difference: float
+    """Largest difference in any observation; 0 means the same bits."""
+    returns: int
+    """Episodes with another return or length."""
+
+
+def compare(
+    compiled_env: CompiledEnv, env: Env, episodes: int, seed: int = 0, policy: Callable[[Any, int], int] | None = None
+) -> Comparison:
+    """Play the same actions in both, from the same generator. They are random unless a policy (observation, stage)
+    -> action is given, which sees the observations of `env`.
+    """
+    check_count("episodes", episodes)
+    check_count("seed", seed)
+    count = len(compiled_env.env_actions)
+    if not hasattr(env.action_space, "n") or env.action_space.n != count:
+        raise EnvironmentMismatch(
+            f"the environment has the actions {env.action_space}, its compiled version {count}. "
+            "Give both the same, by fpi.ActionGrid and fpi.compiled.get(name, action_grid=...)."
+        )
+    first = getattr(env.action_space, "start", 0)
+    choices = np.random.default_rng([seed, 1])
+    rng = np.random.Generator(np.random.PCG64(seed))
+    env.reset(seed=0)  # makes a generator that can be replaced
+    set_generator(env, dict(rng.bit_generator.state))
+    state, seen = compiled_env.begin()
+    steps = others = 0
+    largest = 0.0
+    for _ in range(episodes):
+        observation, _ = env.reset()
+        compiled_env.reset(rng, state, seen)
+        returns = [0.0, 0.0]
+        length = 0
+        ended = False
+        while not ended:
+            largest = max(largest, _difference(observation, seen))
+            action = (
+                int(choices.integers(len(compiled_env.env_actions))) if policy is None else policy(observation, length)
+            )
+            observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
+            twin_reward, twin_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
+            length += 1
+            returns[0] += float(reward)
+            returns[1] += twin_reward
+            ended = terminated or truncated
+            if ended != (twin_terminated or length == compiled_env.time_limit):
+                returns[1] = math.nan
+                break
+        else:
+            largest = max(largest, _difference(observation, seen))
+        others += returns[0] != returns[1]
+        steps += length
+    return Comparison(episodes, steps, largest, others)
+
+
+def _difference(observation: Any, seen: NDArray[np.float64]) -> float:
+    gap = np.abs(np.ravel(observation).astype(np.float64) - seen)
+    return float(np.nan_to_num(gap, nan=math.inf).max())

@@ -1,0 +1,154 @@
+"""One run, a slice at a time.
+
+A slice goes on from a state for some seconds and gives a new state. States hold all that the next slice needs, so that
+slices of one run may come from different processes and machines; the rows do not depend on where they were cut.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.algorithms import Agent, load
+from fpi.errors import FpiError, NondeterminismWarning
+from fpi.experiment.config import Job, probe_episodes
+from fpi.experiment.engines import make_engine, make_log
+
+COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
+Tensors = dict[str, NDArray[Any]]
+
+PATIENCE = 0.2  # seconds between two looks at the clock, or one episode if that takes longer
+
+
+class RunFailed(FpiError, RuntimeError):
+    """A run cannot be carried out."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A run between two slices; `model_files.write` takes it as it is."""
+
+    tensors: Tensors
+    """The rows and probes so far, in `agent` the bytes of the agent's file, and in `log.*` what tells stale data."""
+    meta: dict[str, Any]
+
+    @property
+    def episodes(self) -> int:
+        return len(self.tensors["return"])
+
+    @property
+    def rows(self) -> Tensors:
+        return {name: tensor for name, tensor in self.tensors.items() if name in COLUMNS or name.startswith("probe.")}
+
+    @property
+    def log(self) -> Tensors:
+        return {name[4:]: tensor for name, tensor in self.tensors.items() if name.startswith("log.")}
+
+    @property
+    def model(self) -> bytes:
+        return self.tensors["agent"].tobytes()
+
+
+class Run:
+    """A run in this process."""
+
+    def __init__(self, job: Job, state: State | None) -> None:
+        self.job = job
+        self.learn = make_engine(job.engine, job.setting)
+        self.agent = job.setting.make_agent() if state is None else _from_bytes(state.model)
+        self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
+        self.rows["probe.episode"] = np.zeros(0, np.int64)
+        self.rows["probe.data"] = np.zeros((0, self.agent.horizon), np.int64)
+        self.log = make_log(self.agent)
+        if self.log is not None:
+            self.rows["probe.stale"] = np.zeros(0)
+        self.seconds = 0.0
+        self.warnings: list[str] = []
+        if state is not None:
+            self.rows = state.rows
+            if self.log is not None:
+                self.log.restore(state.log)
+            self.seconds, self.warnings = state.meta["seconds"], list(state.meta["warnings"])
+
+    @property
+    def episodes(self) -> int:
+        return len(self.rows["return"])
+
+    def play(self, seconds: float) -> None:
+        """Go on for so long, or to the end."""
+        began = looked = time.perf_counter()
+        stops = probe_episodes(self.job.setting.episodes)
+        new: dict[str, list[NDArray[Any]]] = {name: [column] for name, column in self.rows.items()}
+        done, portion = self.episodes, 1
+        while done < stops[-1] and looked - began < seconds:
+            stop = next(each for each in stops if each > done)
+            portion = min(portion, stop - done)
+            history = self.learn(self.agent, portion, None if done else self.job.seed, self.log)
+            done += portion
+            for name, column in zip(
+                COLUMNS,
+                (history.returns, history.lengths, history.stored_stage, history.covered_steps),
+                strict=True,
+            ):
+                new[name].append(column.astype(COLUMNS[name]))
+            if done == stop:
+                new["probe.episode"].append(np.array([done]))
+                new["probe.data"].append(self.agent.summary().data[np.newaxis])
+                if self.log is not None:
+                    new["probe.stale"].append(np.array([self.log.share()]))
+            now = time.perf_counter()
+            portion = max(1, math.ceil(portion * min(2.0, PATIENCE / max(now - looked, 1e-9))))
+            looked = now
+        self.rows = {name: np.concatenate(columns) for name, columns in new.items()}
+        self.seconds += looked - began
+
+    def state(self) -> State:
+        tensors = {**self.rows, "agent": np.frombuffer(_to_bytes(self.agent), np.uint8)}
+        if self.log is not None:
+            tensors |= {f"log.{name}": tensor for name, tensor in self.log.to_tensors().items()}
+        return State(tensors, {"seconds": self.seconds, "warnings": list(self.warnings)})
+
+
+_held: Run | None = None  # what this process played last: if it is to go on, nothing needs to be restored
+
+
+def advance(job: Job, state: State | None, seconds: float) -> State:
+    """The next slice of a run."""
+    global _held
+    run, _held = _held, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if run is None or state is None or (run.job, run.episodes) != (job, state.episodes):
+                run = Run(job, state)
+            run.play(seconds)
+        except FpiError as error:
+            raise type(error)(f"{job.id}: {error}") from None
+        except Exception as error:  # of the environment, say; it may not survive the way to another process
+            file, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
+            text = " ".join(str(error).split())
+            raise RunFailed(f"{job.id} failed in {file}, line {line}: {type(error).__name__}: {text}") from None
+    run.warnings += [str(each.message) for each in caught if issubclass(each.category, NondeterminismWarning)]
+    _held = run
+    return run.state()
+
+
+def _to_bytes(agent: Agent) -> bytes:
+    with TemporaryDirectory() as folder:
+        agent.save(Path(folder, "agent.fpi"))
+        return Path(folder, "agent.fpi").read_bytes()
+
+
+def _from_bytes(content: bytes) -> Agent:
+    with TemporaryDirectory() as folder:
+        Path(folder, "agent.fpi").write_bytes(content)
+        return load(Path(folder, "agent.fpi"))

@@ -1,0 +1,102 @@
+"""Carry a study out: all runs that are not finished yet, as many at a time as the backend has room for."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from fpi.errors import InputError
+from fpi.experiment import storage
+from fpi.experiment.backends import Backend, Local, WorkerDied
+from fpi.experiment.config import Job, Study
+from fpi.experiment.engines import make_engine
+from fpi.experiment.run import RunFailed, State
+from fpi.experiment.statistics import JUDGES
+from fpi.experiment.storage import RunFolder
+
+RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
+
+Tell = Callable[[Job, State | None], Any]
+"""Called when a run begins, or goes on, and after every slice."""
+Watch = Callable[[Sequence[Job], int], AbstractContextManager[Tell]]
+"""Given the runs that are to be played, and the number of those that are kept."""
+
+
+def run_study(
+    study: Study,
+    out: Path,
+    *,
+    engine: str = "gymnasium",
+    backend: Backend | None = None,
+    seconds: float | None = None,
+    watch: Watch = lambda *_: nullcontext(lambda *_: None),
+    stop: Callable[[], bool] = lambda: False,
+    command: str = "",
+) -> Study:
+    """Play all runs of a study into the folder `out`, and return the study with all settings filled in.
+
+    Finished runs are kept and half-done ones go on. Whatever the backend, its number of workers and the moments at
+    which this was killed and started again, the rows are the same to the bit. No slice begins after `stop` gives true.
+    """
+    unknown = [claim.kind for claim in study.claims if claim.kind not in JUDGES]
+    if unknown:
+        raise InputError(f"there are no claims of the kind {unknown[0]!r}; choose one of {', '.join(JUDGES)}.")
+    study = study.complete()
+    for setting in study.settings.values():
+        make_engine(engine, setting)
+    jobs = study.jobs(engine)
+    with storage.locked(out):
+        before = storage.read_json(out / "study.json").get("name", study.name)
+        if before != study.name:
+            raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another --out.")
+        made_by = {"versions": storage.versions(), "revision": storage.revision()}
+        places = {job: RunFolder(out, job, made_by) for job in jobs}
+        storage.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
+        waiting = deque(job for job in jobs if not places[job].finished)
+        if waiting:
+            with backend or Local() as place, watch(tuple(waiting), len(jobs) - len(waiting)) as tell:
+                _play(waiting, places, place, seconds or place.seconds, tell, stop, min(study.seeds))
+    return study
+
+
+def _play(
+    waiting: deque[Job],
+    places: dict[Job, RunFolder],
+    backend: Backend,
+    seconds: float,
+    tell: Tell,
+    stop: Callable[[], bool],
+    seed_with_model: int,
+) -> None:
+    playing = 0
+    lost: Counter[Job] = Counter()
+    while playing or (waiting and not stop()):
+        while waiting and playing < backend.slots and not stop():
+            job = waiting.popleft()
+            state = places[job].begin()
+            tell(job, state)
+            backend.submit(job, state, seconds)
+            playing += 1
+        job, after = backend.next()
+        playing -= 1
+        if isinstance(after, WorkerDied):
+            lost[job] += 1
+            if lost[job] > RETRIES:
+                raise RunFailed(
+                    f"{job.id} was lost {lost[job]} times in a row: its worker dies, perhaps for want of memory. "
+                    "All runs keep what they have, and the same command goes on from there."
+                )
+            waiting.appendleft(job)
+            continue
+        del lost[job]
+        if after.episodes == job.setting.episodes:
+            places[job].finish(after, keep_model=job.seed == seed_with_model)
+        else:
+            places[job].keep(after)
+            if not stop():
+                backend.submit(job, after, seconds)
+                playing += 1
+        tell(job, after)

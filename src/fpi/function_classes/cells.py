@@ -1,0 +1,125 @@
+"""Aggregation: functions that are constant on cells. All answers are exact."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fpi.errors import InputError
+from fpi.features import with_stage
+from fpi.function_classes import _checks
+from fpi.function_classes.base import BoolArray, FloatArray
+
+
+class Aggregation:
+    """F = all functions into [0, max_value] that are constant on each of the cells 0 .. cells - 1.
+
+    `cell_of(observation)`, or of (observation, stage), gives the cell of every action.
+    """
+
+    exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}
+
+    def __init__(
+        self,
+        cell_of: Callable[..., npt.ArrayLike],
+        *,
+        cells: int,
+        actions: int,
+        max_value: float,
+    ) -> None:
+        self._cell_of = with_stage(cell_of)
+        self.cells = _checks.whole("cells", cells)
+        self.actions = _checks.whole("actions", actions)
+        self.max_value = _checks.positive("max_value", max_value)
+
+    def key(self, observation: Any, stage: int) -> Hashable:
+        return self.rows(observation, stage).tobytes()
+
+    def rows(self, observation: Any, stage: int) -> FloatArray:
+        """The number of the cell of each action, as a row of one entry."""
+        cells = np.asarray(self._cell_of(observation, stage))
+        if cells.shape != (self.actions,) or cells.dtype.kind not in "iu" or not self._are_cells(cells):
+            raise InputError(
+                f"cell_of gave {cells!r} at stage {stage}, expected {self.actions} whole numbers, one per action, from "
+                f"0 to {self.cells - 1}."
+            )
+        return cells[:, None].astype(np.float64)
+
+    def _are_cells(self, cells: npt.NDArray[Any]) -> bool:
+        return bool(((cells >= 0) & (cells < self.cells)).all())
+
+    def log_covering(self, radius: float) -> float:
+        """Every cell needs ceil(max_value / (2 radius)) values."""
+        return self.cells * math.log(math.ceil(self.max_value / (2 * _checks.positive("radius", radius))))
+
+    def eluder_bound(self, epsilon: float) -> float:
+        """One element per cell."""
+        return self.cells if epsilon < self.max_value else 0
+
+    def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> CellPrefixes:
+        return CellPrefixes(self.cells, self.max_value, _checks.positive("epsilon", epsilon), beta)
+
+
+class CellPrefixes:
+    """For every cell, which data fell into it and the sums of their targets."""
+
+    def __init__(self, cells: int, max_value: float, epsilon: float, beta: Callable[[int], float]) -> None:
+        self.epsilon = epsilon
+        self._cells = cells
+        self._max_value = max_value
+        self._beta = beta
+        self._betas = [max_value**2]  # of no use where there are no data
+        self._numbers: dict[int, list[int]] = {}
+        self._sums: dict[int, list[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._betas) - 1
+
+    def append(self, row: FloatArray, target: float) -> None:
+        cells, q = _checks.datum(row, target, 1)
+        cell = int(cells[0])
+        if not 0 <= cell < self._cells:
+            raise InputError(f"{cell} is not one of the {self._cells} cells.")
+        self._betas.append(_checks.radius_at(self._beta, len(self._betas)))
+        sums = self._sums.setdefault(cell, [0.0])
+        sums.append(sums[-1] + q)
+        self._numbers.setdefault(cell, []).append(len(self))
+
+    def theta(self, k: int) -> FloatArray:
+        """The values of all cells in the least-squares function."""
+        return self.estimates(np.arange(self._cells, dtype=np.float64)[:, None], k)
+
+    def estimates(self, rows: FloatArray, k: int) -> FloatArray:
+        """The mean of the cell; half of max_value without data."""
+        counts, means = self._fit(rows, k)
+        return np.where(counts > 0, means, self._max_value / 2)
+
+    def widths(self, rows: FloatArray, k: int) -> FloatArray:
+        counts, means = self._fit(rows, k)
+        reach = np.sqrt(self._betas[k] / np.maximum(counts, 1))
+        width = np.minimum(means + reach, self._max_value) - np.maximum(means - reach, 0.0)
+        return np.where(counts > 0, width, self._max_value)
+
+    def differences(self, rows: FloatArray, k: int) -> FloatArray:
+        """At each row, how far functions of F can differ that are epsilon apart on the first k data."""
+        counts, _ = self._fit(rows, k)
+        return np.where(
+            counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), self._max_value), self._max_value
+        )
+
+    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
+        certain: BoolArray = self.differences(rows, k) <= self.epsilon
+        return certain
+
+    def _fit(self, rows: FloatArray, k: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Data of the cell of each row among the first k, and their clipped mean."""
+        k = _checks.prefix(k, len(self))
+        cells = rows[:, 0].astype(int).tolist()
+        counts = np.array([bisect_right(self._numbers.get(cell, []), k) for cell in cells])
+        sums = np.array([self._sums.get(cell, [0.0])[count] for cell, count in zip(cells, counts, strict=True)])
+        return counts, np.clip(sums / np.maximum(counts, 1), 0.0, self._max_value)

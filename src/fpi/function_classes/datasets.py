@@ -1,0 +1,172 @@
+"""The datasets of all stages and levels under a function class, in the shape of `fpi.datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.datasets import Coverage, Dataset, ExploringStep, check_log
+from fpi.errors import InputError
+from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, FunctionClass, Prefixes, first_cover
+
+NO_INDICES = np.zeros(0, np.int32)
+
+
+class Datum(NamedTuple):
+    row: FloatArray
+    action: int
+    target: float
+    episode: int
+
+
+class ClassDatasets:
+    """One ordered dataset per stage and level; `beta(level, k)` is the radius of confidence sets.
+
+    The data are what counts, and come with one line of code. What the class makes of them may take long: an interrupt
+    loses it, and it is made again.
+    """
+
+    def __init__(
+        self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int], float]
+    ) -> None:
+        self.features = function_class
+        self.stages = stages
+        self.levels = levels
+        self._beta = beta
+        self._data: dict[tuple[int, int], list[Datum]] = {}
+        self._prefixes: dict[tuple[int, int], Prefixes] = {}  # made when first asked: pairs of functions take room
+        self._kept: ExploringStep | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._data.values()))
+
+    def prefixes(self, stage: int, level: int) -> Prefixes:
+        """What the class says of the data of one stage and level."""
+        self._prefixes[stage, level] = prefixes = self._take(stage, level)
+        return prefixes
+
+    def _take(self, stage: int, level: int) -> Prefixes:
+        """The same, to be put back when it is whole."""
+        prefixes = self._prefixes.pop((stage, level), None)
+        if prefixes is None:
+            prefixes = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k))
+        data = self._data.get((stage, level), [])
+        for i in range(len(prefixes), len(data)):
+            prefixes.append(data[i].row, data[i].target)
+        return prefixes
+
+    def size(self, stage: int, level: int) -> int:
+        return len(self._data.get((stage, level), ()))
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Data per level (rows) and stage."""
+        sizes = np.zeros((self.levels, self.stages), np.int64)
+        for (stage, level), data in self._data.items():
+            sizes[level - 1, stage] = len(data)
+        return sizes
+
+    @cached_property
+    def config(self) -> Any:
+        """The class as JSON can hold it, or None if a file cannot. Tables take long to write out: once is enough."""
+        return self.features.to_config() if hasattr(self.features, "to_config") else None
+
+    def describe(self, observation: Any, stage: int) -> FloatArray:
+        """What the class sees of a state: by this it is recognised."""
+        return self.rows(observation, stage)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def rows(self, observation: Any, stage: int) -> FloatArray:
+        rows = np.ascontiguousarray(self.features.rows(observation, stage), np.float64)
+        if rows.ndim != 2 or len(rows) != self.features.actions or not np.isfinite(rows).all():
+            raise InputError(
+                f"the function class gave rows of the shape {rows.shape} at stage {stage}, or numbers that are not "
+                f"finite; it takes one finite row for each of the {self.features.actions} actions."
+            )
+        return rows
+
+    def key(self, observation: Any, stage: int) -> Hashable | None:
+        """What tells the state from others at its stage, if the class says; None if it need not come back."""
+        if not hasattr(self.features, "key"):
+            return None
+        name: Hashable = self.features.key(observation, stage)
+        return name
+
+    def look(self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, known: Any = None) -> Coverage:
+        """What a level says of the allowed actions. `known.progress` is the first prefix not yet looked at."""
+        prefixes = self._take(stage, level)
+        after = 0 if known is None or known.progress is None else known.progress
+        k = first_cover(prefixes, rows, allowed, after)
+        at = len(prefixes) if k is None else k
+        values, widths, uncovered = *np.full((2, len(rows)), np.nan), np.zeros(len(rows), np.bool_)
+        values[allowed] = prefixes.estimates(rows[allowed], at)
+        widths[allowed] = prefixes.widths(rows[allowed], at)
+        if k is None:
+            uncovered[allowed] = widths[allowed] > prefixes.epsilon * (1 + TOLERANCE)
+            narrow = allowed & ~uncovered
+            if narrow.any():  # for the others there is no need to ask, which may take long
+                uncovered[narrow] = ~prefixes.dependent(rows[narrow], at)
+        self._prefixes[stage, level] = prefixes
+        if known is not None and k is None:
+            known.progress = len(prefixes) + 1
+        return Coverage(k, values, widths, uncovered)
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def kept(self) -> ExploringStep:
+        """The last exploring step that was decided."""
+        assert self._kept is not None
+        return self._kept
+
+    def keep(self, rows: FloatArray, observation: Any, action: int, level: int) -> None:
+        """Remember an exploring step for `append`."""
+        sample = None if self.config is not None else np.array(observation)[()]
+        self._kept = ExploringStep(NO_INDICES, rows[action], sample, level)
+
+    def append(self, kept: ExploringStep, stage: int, action: int, target: float, episode: int) -> None:
+        """Add one datum to a stage and level."""
+        self._data.setdefault((stage, kept.level), []).append(Datum(kept.values, action, target, episode))
+
+    @property
+    def last_episode(self) -> int:
+        """The episode of the newest datum, or -1."""
+        return max((data[-1].episode for data in self._data.values() if data), default=-1)
+
+    def dataset(self, stage: int, level: int) -> Dataset:
+        data = self._data.get((stage, level), [])
+        columns = next((len(each[0].row) for each in self._data.values() if each), 0)
+        return Dataset(
+            np.array([each.row for each in data], np.float64).reshape(len(data), columns),
+            np.array([each.action for each in data], np.int64),
+            np.array([each.target for each in data], np.float64),
+            np.array([each.episode for each in data], np.int64),
+        )
+
+    def to_tensors(self) -> dict[str, NDArray[Any]]:
+        """All data in order of arrival."""
+        log = [(datum, *cell) for cell, data in self._data.items() for datum in data]
+        if not log:
+            return {}
+        data, stage, level = zip(*sorted(log, key=lambda each: each[0].episode), strict=True)
+        rows, action, target, episode = zip(*data, strict=True)
+        counts = {"stage": stage, "level": level, "action": action, "episode": episode}
+        tensors = {name: np.array(column, np.int64) for name, column in counts.items()}
+        return tensors | {"target": np.array(target, np.float64), "values": np.array(rows, np.float64)}
+
+    def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
+        """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
+        if not tensors:
+            return
+        columns = tensors["values"].shape[-1] if "values" in tensors else 0
+        n = check_log(tensors, self.stages, self.levels, self.features.actions, columns)
+        for i in range(n):
+            stage, level, action, episode = (int(tensors[x][i]) for x in ("stage", "level", "action", "episode"))
+            kept = ExploringStep(NO_INDICES, tensors["values"][i].copy(), None, level)
+            self.append(kept, stage, action, float(tensors["target"][i]), episode)
+        for stage, level in self._data:
+            self.prefixes(stage, level)

@@ -1,0 +1,261 @@
+"""Families whose start states are contexts that never come back.
+
+An arm is a point u(s, a) of the unit sphere, hidden in the features beside a constant 1; the mean reward of an action
+is affine in it. Hubs are the only states after stage 0 with a choice, because a deterministic MDP with linear Q^pi has
+at most as many such states in a stage as features in the stage before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fpi.errors import InputError
+from fpi.testbeds import _hash
+from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed, check_number, check_whole
+
+TRIES = 10_000
+CANDIDATES = 16
+
+
+class _Contextual(Testbed):
+    """Stage 0 is a context; feature blocks are [arm | side | goal | junk], some of them empty."""
+
+    finite = False
+    slope: ClassVar[float] = 0.4
+    seed: int
+    _widths: tuple[int, int, int, int]
+    _scales: tuple[float, float, float, float]
+    _arm_weights: list[FloatArray]
+
+    def _lay_out(self, actions: int, horizon: int, widths: tuple[int, int, int, int], scales: FloatArray) -> None:
+        self.actions, self.horizon, self._widths = int(actions), horizon, widths
+        self._scales = tuple(scales.tolist())
+        self.dim = sum(widths)
+        self._arm_weights = [
+            _hash.direction(self.seed, _hash.ARM_WEIGHT, (stage,), 0, widths[0] - 1) for stage in range(horizon)
+        ]
+
+    def _rows(self, state: State) -> FloatArray:
+        last = state[0] == self.horizon - 1
+        rows: FloatArray = _hash.choice_rows(self.seed, state, self.actions, self._widths, self._scales, last)
+        return rows
+
+    def _arm_mean(self, state: State, action: int) -> float:
+        arm: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[state[0]])
+        return 0.5 + self.slope * arm
+
+    def _arm_theta(self, stage: int) -> FloatArray:
+        return np.append(0.5, self.slope * self._arm_weights[stage]) / self._scales[0]
+
+    def _goal(self, state: State, action: int) -> int:
+        return int(_hash.below(self.seed, _hash.GOAL, state, action, self._widths[2]))
+
+
+@dataclass
+class LinBandit(_Contextual):
+    """One stage: K arms on the unit sphere of R^(d-1), means (1 + <u, w>) / 2 with a hidden unit vector w.
+
+    Contexts whose best arm is less than `margin` ahead are left out. With `order="drifting"` an adversary chooses: in
+    phases of doubling length the best arms lie along one axis after another, so the past says little about what comes.
+    """
+
+    d: int = 6
+    K: int = 10
+    margin: float = 0.0
+    order: str = "random"
+    seed: int = 0
+
+    slope: ClassVar[float] = 0.5
+
+    def __post_init__(self) -> None:
+        check_whole("d", self.d, 2)
+        check_whole("K", self.K, 2)
+        check_whole("seed", self.seed, 0)
+        check_number("margin", self.margin)
+        if self.order not in ("random", "drifting"):
+            raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
+        self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
+        self.lowest, self.highest = (0, 0), (1, CONTEXTS - 1)
+        if not any(self._lead(self._candidate(0, i)) >= self.margin for i in range(TRIES)):
+            raise InputError(
+                f"none of {TRIES:,} contexts has a best arm that is margin={self.margin} ahead. Use a smaller margin, "
+                "fewer arms or fewer dimensions."
+            )
+
+    def next(self, state: State, action: int) -> None:
+        return None
+
+    def mean(self, state: State, action: int) -> float:
+        return self._arm_mean(state, action)
+
+    def phi(self, state: State) -> FloatArray:
+        return self._rows(state)
+
+    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+        return self._arm_theta(stage)
+
+    def recurs(self, state: State) -> bool:
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        return self.order == "drifting"
+
+    def draw(self, rng: np.random.Generator) -> State:
+        while True:
+            state = (0, int(rng.integers(CONTEXTS)))
+            if self.margin == 0 or self._lead(state) >= self.margin:
+                return state
+
+    def start(self, rng: np.random.Generator, episode: int) -> State:
+        if not self.ordered:
+            return self.draw(rng)
+        axis = ((episode + 1).bit_length() - 1) % (self.d - 1)
+        found: list[State] = []
+        number = 0
+        while len(found) < CANDIDATES:
+            state = self._candidate(episode, number)
+            if self.margin == 0 or self._lead(state) >= self.margin:
+                found.append(state)
+            number += 1
+        return max(found, key=lambda state: abs(self._rows(state)[self.optimal_action(state), 1 + axis]))
+
+    def _candidate(self, episode: int, number: int) -> State:
+        return 0, int(_hash.below(self.seed, _hash.CANDIDATE, (episode, number), 0, CONTEXTS))
+
+    def _lead(self, state: State) -> float:
+        """How far the best arm is ahead of the second."""
+        second, best = sorted(self.mean(state, arm) for arm in range(self.actions))[-2:]
+        return best - second
+
+
+@dataclass
+class HubNet(_Contextual):
+    """A context, then B stages of m hubs: every action has a reward and leads to a hub of the next stage.
+
+    A deterministic linear MDP, hence Bellman complete: the benign control. Arms live in R^p.
+    """
+
+    B: int = 3
+    m: int = 4
+    K: int = 6
+    p: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("seed", 0)):
+            check_whole(name, getattr(self, name), least)
+        self._lay_out(self.K, 1 + self.B, (self.p + 1, 0, int(self.m), 0), np.array([0.5, 0, 0.7, 0]))
+        self.lowest, self.highest = (0, 0), (self.horizon, CONTEXTS - 1)
+
+    def next(self, state: State, action: int) -> State | None:
+        return None if state[0] == self.B else (state[0] + 1, self._goal(state, action))
+
+    def mean(self, state: State, action: int) -> float:
+        return self._arm_mean(state, action)
+
+    def phi(self, state: State) -> FloatArray:
+        return self._rows(state)
+
+    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+        hubs = np.array([value((stage + 1, hub)) if stage < self.B else 0.0 for hub in range(self.m)])
+        return np.concatenate([self._arm_theta(stage), hubs / self._scales[2]])
+
+    def draw(self, rng: np.random.Generator) -> State:
+        return 0, int(rng.integers(CONTEXTS))
+
+    def recurs(self, state: State) -> bool:
+        return state[0] > 0
+
+
+@dataclass
+class HubCorridor(_Contextual):
+    """A context, then B times a corridor of two states and one of m hubs: linear Q^pi without Bellman completeness.
+
+    An action of a context or hub pays for its arm in R^p and enters a corridor with a side y in R^q and a goal. There
+    the first action a pays rho(y, a), the second one, whatever it is, c(y) - rho(y, a): every way through is worth
+    c(y). The features do not tell the first actions apart, so targets made with a theta that is off cannot be fitted
+    there. `junk` random features, whose weight is 0, add a second reason. A state is (stage, number of the context or
+    hub, action that entered the corridor, action inside it), with -1 for what has not happened.
+    """
+
+    B: int = 2
+    m: int = 3
+    K: int = 4
+    p: int = 3
+    q: int = 3
+    junk: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("q", 1), ("junk", 0), ("seed", 0)):
+            check_whole(name, getattr(self, name), least)
+        widths = (self.p + 1, self.q + 1, int(self.m), int(self.junk))
+        self._lay_out(self.K, 1 + 3 * self.B, widths, np.array([0.3, 0.3, 0.7, 0.35]))
+        self._side_weights = [
+            _hash.direction(self.seed, _hash.SIDE_WEIGHT, (stage,), 0, self.q) for stage in range(self.horizon)
+        ]
+        self.lowest, self.highest = (0, 0, -1, -1), (self.horizon, CONTEXTS - 1, self.K - 1, self.K - 1)
+
+    def next(self, state: State, action: int) -> State | None:
+        stage, number, entered, passed = state
+        if stage == self.horizon - 1:
+            return None
+        if entered < 0:
+            return stage + 1, number, action, -1
+        if passed < 0:
+            return stage + 1, number, entered, action
+        return stage + 1, self._goal((stage - 2, number, -1, -1), entered), -1, -1
+
+    def mean(self, state: State, action: int) -> float:
+        stage, number, entered, passed = state
+        if entered < 0:
+            return self._arm_mean(state, action)
+        if passed < 0:
+            return self._middle_mean((stage - 1, number, entered, -1), action)
+        origin = (stage - 2, number, -1, -1)
+        side: float = _hash.along(self.seed, _hash.SIDE, origin, entered, self._side_weights[stage - 2])
+        return 0.75 + 0.15 * side - self._middle_mean((stage - 2, number, entered, -1), passed)
+
+    def _middle_mean(self, entrance: State, action: int) -> float:
+        """rho(y, a); `entrance` names where the corridor began and by which action."""
+        arm: float = _hash.along(self.seed, _hash.MIDDLE, entrance, action, self._arm_weights[entrance[0] + 1])
+        return 0.25 + 0.2 * arm
+
+    def phi(self, state: State) -> FloatArray:
+        stage, number, entered, passed = state
+        if entered < 0:
+            return self._rows(state)
+        origin = (stage - 1 if passed < 0 else stage - 2, number, -1, -1)
+        rows: FloatArray = _hash.corridor_rows(
+            self.seed, state, origin, entered, self.actions, self._widths, self._scales
+        )
+        return rows
+
+    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+        theta = np.zeros(self.dim)
+        arm, side, goals, _ = self._widths
+        place = stage % 3  # in a hub or context, first in a corridor, second in a corridor
+        if place == 0:
+            theta[:arm] = self._arm_theta(stage)
+        elif place == 2:
+            theta[:arm] = -np.append(0.25, 0.2 * self._arm_weights[stage - 1]) / self._scales[0]
+        if stage < self.horizon - 1:
+            theta[arm : arm + side] = np.append(0.75, 0.15 * self._side_weights[stage - place]) / self._scales[1]
+            hubs = [value((stage - place + 3, hub, -1, -1)) for hub in range(self.m)]
+            theta[arm + side : arm + side + goals] = np.array(hubs) / self._scales[2]
+        return theta
+
+    def draw(self, rng: np.random.Generator) -> State:
+        return 0, int(rng.integers(CONTEXTS)), -1, -1
+
+    def recurs(self, state: State) -> bool:
+        return state[0] >= 3
+
+    def choices(self, state: State) -> range:
+        return range(self.actions if state[2] < 0 else 1)

@@ -1,0 +1,449 @@
+"""The episode loop: how any learner meets an environment.
+
+A learner decides inside an episode without changing, and is told once, when the episode is over, what to keep of it.
+Everything needed to go on later with the same bits stands in its `TrainingState`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import control
+from fpi.control import Env, GeneratorState, RewardRange
+from fpi.datasets import Act
+from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Where a learner stands between two episodes."""
+
+    seed: int | None = None
+    episodes: int = 0
+    generator: GeneratorState | None = None  # of the environment, after the last episode
+    environment: str | None = None  # what it learned on
+    visits: NDArray[np.int64] | None = field(default=None, compare=False)
+    """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
+    uncounted: tuple[bytes, Any] | None = field(default=None, compare=False)
+    """(where the last episode explored, the same for those before it): many are counted at once much quicker."""
+
+    def counted(self, horizon: int) -> TrainingState:
+        """The same with all decisions in `visits`."""
+        visits = np.zeros((2, horizon), np.int64) if self.visits is None else self.visits.copy()
+        episodes, rest = [], self.uncounted
+        while rest is not None:
+            exploring, rest = rest
+            episodes.append(exploring)
+        longest = max(map(len, episodes), default=0)
+        padded = b"".join(exploring.ljust(longest, b"\2") for exploring in episodes)  # 2 is no decision
+        grid = np.frombuffer(padded, np.uint8).reshape(len(episodes), longest)
+        visits[0, :longest] += np.count_nonzero(grid < 2, axis=0)
+        visits[1, :longest] += np.count_nonzero(grid == 0, axis=0)
+        return replace(self, visits=visits, uncounted=None)
+
+
+class Decision(NamedTuple):
+    """What a policy does at a state."""
+
+    action: int
+    covered: bool | None
+    """Whether the data cover all its actions; None where the agent does not tell."""
+
+
+class Player(Protocol):
+    """What evaluation asks of an agent. One that has `decide` too is asked that, see `deciding`."""
+
+    actions: int
+    horizon: int
+
+    def predict(self, observation: Any, stage: int) -> int: ...
+
+
+class Learner(Player, Protocol):
+    """What the loop asks of an algorithm."""
+
+    rewards: RewardRange
+    training_state: TrainingState
+
+    def begin_episode(self, training_state: TrainingState) -> Act:
+        """How to act in the coming episode: (observation, stage) -> 2 * action, plus 1 if it explores."""
+
+    def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
+        """End the episode: from now on `training_state` holds. `explored` is the (stage, action, return) to store."""
+
+    @property
+    def data_stored(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode, as callbacks see it. Stages count from 0, rewards are raw."""
+
+    number: int
+    agent: Any
+    observations: list[NDArray[Any]]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    stored_stage: int
+    """Stage of the datum that was stored, or -1."""
+    covered_steps: int
+    """Decisions taken at covered states."""
+
+    @property
+    def length(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def total_reward(self) -> float:
+        return math.fsum(self.rewards)
+
+
+Callback = Callable[[Episode], Any]
+COUNTED_TOGETHER = 64  # episodes
+EnvActions = list[np.int64]
+
+
+@dataclass(frozen=True)
+class History:
+    """One number per episode: raw return, length, stage of the stored datum or -1, decisions at covered states."""
+
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    stored_stage: NDArray[np.int64]
+    covered_steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Empty where nobody counted."""
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+    @property
+    def covered_share(self) -> float:
+        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
+        return float(self.covered_steps.sum() / self.lengths.sum()) if len(self.covered_steps) else math.nan
+
+
+def learn(
+    learner: Learner,
+    env: Env,
+    episodes: int,
+    seed: int | None = None,
+    progress: bool = False,
+    callback: Callback | None = None,
+) -> History:
+    """Play and learn; see `fpi.PAC.learn`."""
+    check_count("episodes", episodes)
+    if seed is not None:
+        check_count("seed", seed)
+        seed = int(seed)
+    env_actions = _env_actions(env, learner)
+    control.check_horizon(env, learner.horizon)
+    name = _name(env)
+    if learner.training_state.environment not in (None, name):
+        raise EnvironmentMismatch(
+            f"this agent learned on {learner.training_state.environment} and is now given {name}. Its data would not "
+            "fit: use the same environment, or a new agent."
+        )
+    training_state = replace(learner.training_state, environment=name)
+    if seed is None and not training_state.episodes:
+        seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
+    if seed is not None:
+        training_state = replace(training_state, seed=seed, generator=None)
+    else:
+        control.set_generator(env, training_state.generator)
+
+    rows: list[tuple[float, int, int, int]] = []
+    inner = env.unwrapped  # whose generator is asked for after every episode
+    with _bar(learner, episodes if progress else 0) as tick:
+        for _ in range(episodes):
+            number = training_state.episodes
+            watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
+            before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
+            observation, _ = env.reset(seed=seed)
+            seed = None  # it seeds the first reset only
+            play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
+            uncounted = play.exploring, training_state.uncounted
+            training_state = TrainingState(
+                training_state.seed, number + 1, control.get_generator(inner), name, training_state.visits, uncounted
+            )
+            if number % COUNTED_TOGETHER == 0:
+                training_state = training_state.counted(learner.horizon)
+            if watched:
+                _watch(env, number, before, play, env_actions)
+            learner.end_episode(training_state, _explored(learner, play))
+            rows.append((play.total_reward, len(play.codes), play.stored_stage, play.covered_steps))
+            tick(play)
+            if callback is not None:
+                if callback(_episode(learner, number, play)):
+                    break
+                if control.get_generator(inner) != training_state.generator:  # the callback played in this environment
+                    control.set_generator(env, training_state.generator)
+    if not episodes and seed is not None and not training_state.episodes:
+        learner.end_episode(training_state, None)  # keeps the seed for the next call
+    returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return History(np.array(returns, np.float64), *(np.array(column, np.int64) for column in counts))
+
+
+@dataclass
+class _Play:
+    """The raw record of an episode."""
+
+    codes: list[int]
+    rewards: list[float]
+    total_reward: float
+    observations: list[NDArray[Any]]
+    end: tuple[bool, bool]
+    exploring: bytes
+    """1 at uncovered states, 0 at covered ones."""
+
+    @property
+    def stored_stage(self) -> int:
+        """h_t, the last stage at which it explored, or -1."""
+        return self.exploring.rfind(1)
+
+    @property
+    def covered_steps(self) -> int:
+        return self.exploring.count(0)
+
+
+def _play(
+    learner: Learner, env: Env, training_state: TrainingState, observation: Any, env_actions: EnvActions, keep: bool
+) -> _Play:
+    """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
+    decide = learner.begin_episode(training_state)
+    step = env.step
+    codes: list[int] = []
+    rewards: list[float] = []
+    observations: list[NDArray[Any]] = []
+    stage = 0
+    terminated = truncated = False
+    try:
+        for stage in range(learner.horizon):
+            if keep:
+                observations.append(np.array(observation))
+            code = decide(observation, stage)
+            observation, reward, terminated, truncated, _ = step(env_actions[code])
+            codes.append(code)
+            rewards.append(reward)  # type: ignore[arg-type]
+            if terminated or truncated:
+                break
+    except InputError as error:
+        raise EnvironmentMismatch(
+            f"at step {stage} of episode {training_state.episodes + 1}: {error} The agent is as it was before this "
+            "episode."
+        ) from error
+    ret = _checked_return(learner.rewards, rewards, training_state.episodes)
+    if truncated and not terminated and len(codes) < learner.horizon:
+        raise EnvironmentMismatch(
+            f"the environment cut episode {training_state.episodes + 1} off after {len(codes)} steps, before the "
+            f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
+            f"horizon={len(codes)} or less."
+        )
+    exploring = bytes(codes).translate(ODD) if len(env_actions) <= 256 else bytes([code & 1 for code in codes])
+    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
+
+
+ODD = bytes([code & 1 for code in range(256)])
+
+
+def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
+    try:
+        ret = math.fsum(rewards)
+        distinct = set(rewards)
+        if ret == ret and allowed.low <= min(distinct) and max(distinct) <= allowed.high:  # the sum is NaN if one is
+            return ret
+    except (TypeError, ValueError, OverflowError):
+        pass  # not plain numbers: look at each
+    for step, reward in enumerate(rewards, start=1):
+        try:
+            allowed.check(float(reward), step)
+        except EnvironmentMismatch as error:
+            raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
+        except (TypeError, ValueError):
+            raise EnvironmentMismatch(
+                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is no number. Let the "
+                "environment return floats."
+            ) from None
+    rewards[:] = map(float, rewards)
+    return math.fsum(rewards)
+
+
+def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
+    """Stage and action of the step to store, and the return from there on in units of [0, 1] a stage.
+
+    An early end is an absorbing state of raw reward 0.
+    """
+    stage = play.stored_stage
+    if stage < 0:
+        return None
+    low, high = learner.rewards.low, learner.rewards.high
+    stages = learner.horizon - stage  # absorbing ones pay the raw reward 0
+    return stage, play.codes[stage] >> 1, (math.fsum(play.rewards[stage:]) - stages * low) / (high - low)
+
+
+def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:
+    """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
+    actions = [env_actions[code] for code in play.codes]
+    report = control.replay(env, before, actions, play.observations, end=play.end)
+    if report is None and number == 0:
+        warnings.warn(
+            "episode 1 could not be played again: its start does not come back with the environment's generator. "
+            "Whether transitions are deterministic was not checked, and going on later may not give the same bits.",
+            NondeterminismWarning,
+            stacklevel=4,
+        )
+    if report is not None and not report.agrees:
+        warnings.warn(
+            f"episode {number + 1}, played again from the same start with the same actions, went another way at step "
+            f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go "
+            "stale and no bound holds. `fpi check` shows more; if the noise can be switched off, do so.",
+            NondeterminismWarning,
+            stacklevel=4,
+        )
+
+
+def _episode(learner: Learner, number: int, play: _Play) -> Episode:
+    return Episode(
+        number=number,
+        agent=learner,
+        observations=play.observations,
+        actions=np.array(play.codes, np.int64) >> 1,
+        rewards=np.array(play.rewards, np.float64),
+        stored_stage=play.stored_stage,
+        covered_steps=play.covered_steps,
+    )
+
+
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
+    """Play the learned policy. Every agent meets the same start states under the same `seed`.
+
+    An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
+    `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
+    """
+    check_count("episodes", episodes)
+    check_count("seed", seed)
+    env_actions = _env_actions(env, agent)
+    control.check_horizon(env, agent.horizon)
+    returns = np.zeros(episodes)
+    lengths = np.zeros(episodes, np.int64)
+    covered = np.zeros(episodes, np.int64)
+    told = True
+    for i, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
+        decide = deciding(agent, i)
+        observation, _ = env.reset(seed=int(start))
+        rewards = []
+        for stage in range(agent.horizon):
+            decision = decide(observation, stage)
+            observation, reward, terminated, truncated, _ = env.step(env_actions[2 * decision.action])
+            rewards.append(float(reward))
+            told = told and decision.covered is not None
+            covered[i] += bool(decision.covered)
+            if terminated or truncated:
+                break
+        returns[i] = math.fsum(rewards)
+        lengths[i] = len(rewards)
+    return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+
+
+def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
+    """The learned policy in the episode that comes `number` episodes after those learned from."""
+    if not hasattr(agent, "decide"):
+        return lambda observation, stage: Decision(agent.predict(observation, stage), None)
+    episode = agent.episodes + number
+    return lambda observation, stage: agent.decide(observation, stage, episode)
+
+
+class Policy:
+    """The learned policy for ordinary loops: it counts stages and episodes itself. Call `reset` when one begins."""
+
+    def __init__(self, agent: Player) -> None:
+        self._agent = agent
+        self._number = 0
+        self._decide = deciding(agent, 0)
+        self.stage = 0
+
+    def reset(self) -> None:
+        if self.stage:
+            self._number += 1
+            self._decide = deciding(self._agent, self._number)
+        self.stage = 0
+
+    def __call__(self, observation: Any) -> int:
+        if self.stage == self._agent.horizon:
+            raise InputError(
+                f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an "
+                "episode begins."
+            )
+        action = self._decide(observation, self.stage).action
+        self.stage += 1
+        return action
+
+
+def _env_actions(env: Env, learner: Player) -> EnvActions:
+    """The environment's own action for every code; numpy's integers are what its space checks fastest."""
+    first = control.check_spaces(env, learner.actions)
+    return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
+
+
+def check_count(name: str, number: Any) -> None:
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**63:
+        raise InputError(f"{name} is {number!r}; pass a whole number from 0 to 2**63 - 1.")
+
+
+def _name(env: Env) -> str:
+    kind = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    settings = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k != "render_mode"}
+    made = f" made with {settings}" if settings else ""
+    return f"{kind} with observations {env.observation_space}{made}"
+
+
+@contextlib.contextmanager
+def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
+    """A progress bar, redrawn a few times a second; nothing at all for 0 episodes."""
+    if episodes == 0:
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(bar_width=12),  # the rest is what people read, also on 80 columns
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]:,.0f} episodes/s"),
+        TextColumn("return {task.fields[mean]:.1f}"),
+        TextColumn("{task.fields[data]:,} data"),
+        TextColumn("{task.fields[frozen]:.0%} frozen"),
+        TimeRemainingColumn(),
+    )
+    recent: list[_Play] = []
+    with Progress(*columns) as bar:
+        task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, covered_steps=0.0)
+        began = drawn = time.perf_counter()
+        done = 0
+
+        def tick(play: _Play) -> None:
+            nonlocal drawn, done
+            recent.append(play)
+            now = time.perf_counter()
+            if now - drawn > 0.2 or done + len(recent) == episodes:
+                done += len(recent)
+                drawn = now
+                bar.update(
+                    task,
+                    completed=done,
+                    speed=done / max(now - began, 1e-9),
+                    mean=sum(play.total_reward for play in recent) / len(recent),
+                    data=learner.data_stored,
+                    covered_steps=sum(play.covered_steps for play in recent) / sum(len(play.codes) for play in recent),
+                )
+                recent.clear()
+
+        yield tick
