@@ -2,7 +2,8 @@
 
 A class F holds functions of (state, action) into [0, max_value]; the theory wants Q^pi in F for every policy pi. The
 learner keeps data (row, target) in order and asks, at prefixes k of them, for three things: the least-squares function,
-how far the functions that fit about as well lie apart, and whether the first k data tell the functions of F apart at all.
+how far the functions that fit about as well lie apart, and whether the first k data tell the functions of F apart at
+all.
 """
 
 from __future__ import annotations

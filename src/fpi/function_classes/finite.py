@@ -120,7 +120,8 @@ class FiniteClass:
             row, function = np.argwhere(~within)[0]
             raise InputError(
                 f"function {function} has the value {rows[row, function]}, which is not from 0 to "
-                f"max_value={self.max_value:g}. The functions are candidates for the sum of rewards to come: scale them, or raise `max_value`."
+                f"max_value={self.max_value:g}. The functions are candidates for the sum of rewards to come: scale "
+                "them, or raise `max_value`."
             )
 
 

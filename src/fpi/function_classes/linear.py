@@ -124,8 +124,9 @@ class GeneralizedLinear(_Ball):
     """F = {link(<phi(s, a), theta>): |theta| <= radius}, for features of norm at most 1.
 
     `link` is "logistic", which is max_value / (1 + exp(-x)), or (function, lowest slope, highest slope): a function of
-    arrays that rises from at least 0 to at most `max_value` on [-radius, radius], and bounds of its slope there. Widths and
-    dependence are bounded through the slopes. The estimate is the least-squares fit that descent from theta = 0 finds.
+    arrays that rises from at least 0 to at most `max_value` on [-radius, radius], and bounds of its slope there. Widths
+    and dependence are bounded through the slopes. The estimate is the least-squares fit that descent from theta = 0
+    finds.
     """
 
     exact: ClassVar = {
