@@ -17,9 +17,10 @@ from fpi import studies
 from fpi.cli import app, report
 from fpi.cli.progress import Board
 from fpi.errors import InputError
-from fpi.experiment import speed, statistics
+from fpi.experiment import speed
 from fpi.experiment.config import Setting
 from fpi.experiment.run import State
+from fpi.report.claims import JUDGES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples/study.toml"
@@ -43,7 +44,7 @@ def test_claims_are_about_settings_that_exist(name, size):
     study = studies.NAMED[name](size)
     assert (study.name, study.size) == (name, size) and study.claims
     for claim in study.claims:
-        assert claim.kind in statistics.JUDGES
+        assert claim.kind in JUDGES
         about = {value for key, value in claim.arguments.items() if key in ("first", "second", "setting")}
         assert about <= set(study.settings)
     assert json.loads(json.dumps(study.to_data()))["seeds"] == list(study.seeds)

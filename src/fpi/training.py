@@ -22,6 +22,7 @@ from fpi import control
 from fpi.control import Env, GeneratorState, RewardRange
 from fpi.datasets import Act
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+from fpi.history import Evaluation, History
 
 
 @dataclass(frozen=True)
@@ -111,25 +112,6 @@ class Episode:
 Callback = Callable[[Episode], Any]
 COUNTED_TOGETHER = 64  # episodes
 EnvActions = list[np.int64]
-
-
-@dataclass(frozen=True)
-class History:
-    """One number per episode: raw return, length, stage of the stored datum or -1, decisions at covered states."""
-
-    returns: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    stored_stage: NDArray[np.int64]
-    covered_steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Empty where nobody counted."""
-
-    def __len__(self) -> int:
-        return len(self.returns)
-
-    @property
-    def covered_share(self) -> float:
-        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
-        return float(self.covered_steps.sum() / self.lengths.sum()) if len(self.covered_steps) else math.nan
 
 
 def learn(
@@ -323,7 +305,7 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
     )
 
 
-def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
     """Play the learned policy. Every agent meets the same start states under the same `seed`.
 
     An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
@@ -351,7 +333,7 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
                 break
         returns[i] = math.fsum(rewards)
         lengths[i] = len(rewards)
-    return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+    return Evaluation(returns, lengths, covered if told else None)
 
 
 def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:

@@ -16,7 +16,8 @@ from fpi.algorithms.theory import Constants
 from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Act, ExploringStep
 from fpi.errors import InputError, ModelFileError
-from fpi.training import Callback, Decision, History, Policy, TrainingState
+from fpi.history import History
+from fpi.training import Callback, Decision, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
 

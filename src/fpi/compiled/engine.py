@@ -19,7 +19,8 @@ from fpi.control import check_generator
 from fpi.datasets import EXPLORING
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
-from fpi.training import History, TrainingState, check_count
+from fpi.history import History
+from fpi.training import TrainingState, check_count
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog

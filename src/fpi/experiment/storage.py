@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -80,15 +80,12 @@ class RunFolder:
         """The manifest comes last: a run without it is taken up at its checkpoint, and ends in the same files."""
         model_files.write(self.path / "rows.safetensors", state.rows, {"id": self.job.id})
         if keep_model:
-            _replace(self.path / "model.fpi", state.model)
+            replace_file(self.path / "model.fpi", state.model)
         steps = int(state.tensors["length"].sum(dtype="int64"))
         self.manifest |= {"finished": _now(), "seconds": state.meta["seconds"], "steps": steps}
         self.manifest["warnings"] = state.meta["warnings"]
         write_json(self.path / "manifest.json", self.manifest)
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
-
-    def rows(self) -> dict[str, Any]:
-        return read_tensors(self.path / "rows.safetensors")[0]
 
 
 def _now() -> str:
@@ -144,10 +141,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    _replace(path, (json.dumps(content, indent=1) + "\n").encode())
+    replace_file(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Whole or not at all; the name of the temporary file is always the same, so a kill leaves no more than one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -157,9 +154,9 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise SaveError(
-            f"Could not write {path}: {error.strerror}. Free some space or choose another --out."
-        ) from error
+        with suppress(OSError):
+            temporary.unlink()
+        raise SaveError(f"Could not write {path}: {error.strerror}. Make room, or choose another place.") from error
 
 
 def versions() -> dict[str, str]:
