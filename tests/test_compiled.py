@@ -286,7 +286,7 @@ def unlucky_step(state, move, observation):
     return reward, terminated
 
 
-@pytest.mark.parametrize("moves, message", [([0, 1], "not in reward_range"), ([2, 3], "nan"), ([4, 5], "derailed")])
+@pytest.mark.parametrize("env_actions, message", [([0, 1], "not in reward_range"), ([2, 3], "nan"), ([4, 5], "derailed")])
 def test_a_bad_episode_leaves_the_agent_before_it(env_actions, message, tmp_path):
     broken = dataclasses.replace(CORRIDOR, reset=unlucky_reset, step=unlucky_step, state=2, env_actions=env_actions)
     agent = corridor_agent()
@@ -356,7 +356,7 @@ def test_what_does_not_fit_is_refused():
         dataclasses.replace(cartpole, step=lambda state, move, observation: (1.0, True))
     with pytest.raises(InputError, match="at least one move"):
         dataclasses.replace(cartpole, env_actions=[])
-    with pytest.raises(EnvironmentMismatch, match="2 moves"):
+    with pytest.raises(EnvironmentMismatch, match="its compiled version 2"):
         compiled.compare(cartpole, gym.make("MountainCar-v0"), 1)
 
 
