@@ -16,6 +16,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpi.envs import MEASURED_STEPS, observation_range
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import (
     RBF,
@@ -28,7 +29,6 @@ from fpi.features import (
     as_feature_map,
     from_config,
 )
-from fpi.spaces import MEASURED_STEPS, observation_range
 
 ANY_FLOAT = st.floats(allow_nan=False, allow_infinity=False)
 EXTREMES = [
@@ -615,7 +615,7 @@ def test_cartpole_ranges_are_exact() -> None:
 MUJOCO = ["InvertedDoublePendulum", "Reacher", "Swimmer", "Hopper", "HalfCheetah", "Walker2d"]
 
 
-@pytest.mark.parametrize("name", [f"{task}-{version}" for task in MUJOCO for version in ("v4", "v5")] + ["Ant-v4"])
+@pytest.mark.parametrize("name", [f"{task}-{version}" for task in MUJOCO for version in ("v4", "v5")])
 @pytest.mark.filterwarnings("error:the environment declares no bounds", "ignore:.*is out of date")
 def test_known_mujoco_ranges_hold_what_random_actions_see(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any

@@ -18,8 +18,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import fpi
-from fpi import control, testbeds
-from fpi.check_env import check
+from fpi import testbeds
+from fpi.determinism import check, get_generator, replay
 from fpi.errors import InputError
 from fpi.testbeds import _hash
 from fpi.testbeds.__main__ import time_table, verification_table
@@ -476,12 +476,12 @@ def test_ordered_starts_can_be_replayed_and_begin_again_with_a_seed(noise):
     env = testbed.env(noise)
     seen = []
     for episode in range(6):
-        before = control.get_generator(env) if episode else None
+        before = get_generator(env) if episode else None
         observation, _ = env.reset(seed=3 if episode == 0 else None)
         seen.append(bandit.state(observation))
         env.step(np.int64(1))
         if before is not None:
-            report = control.replay(env, before, [np.int64(1)], [observation])
+            report = replay(env, before, [np.int64(1)], [observation])
             assert report is not None and report.agrees
     assert seen == [*starts, *starts[:2]]
     assert bandit.state(env.reset(seed=3)[0]) == starts[0]

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fpi._kernels import tile_indices
+from fpi.envs import action_count, observation_box, observation_range
 from fpi.errors import InputError
-from fpi.spaces import action_count, observation_box, observation_range
 
 if TYPE_CHECKING:
     import gymnasium

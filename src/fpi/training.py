@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control
-from fpi.control import Env, GeneratorState, RewardRange
+from fpi import envs
 from fpi.datasets import Act
+from fpi.determinism import GeneratorState, get_generator, replay, set_generator
+from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
 
 
@@ -146,7 +147,7 @@ def learn(
         check_count("seed", seed)
         seed = int(seed)
     env_actions = _env_actions(env, learner)
-    control.check_horizon(env, learner.horizon)
+    envs.check_horizon(env, learner.horizon)
     name = _name(env)
     if learner.training_state.environment not in (None, name):
         raise EnvironmentMismatch(
@@ -159,7 +160,7 @@ def learn(
     if seed is not None:
         training_state = replace(training_state, seed=seed, generator=None)
     else:
-        control.set_generator(env, training_state.generator)
+        set_generator(env, training_state.generator)
 
     rows: list[tuple[float, int, int, int]] = []
     inner = env.unwrapped  # whose generator is asked for after every episode
@@ -173,7 +174,7 @@ def learn(
             play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
             uncounted = play.exploring, training_state.uncounted
             training_state = TrainingState(
-                training_state.seed, number + 1, control.get_generator(inner), name, training_state.visits, uncounted
+                training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
             )
             if number % COUNTED_TOGETHER == 0:
                 training_state = training_state.counted(learner.horizon)
@@ -185,8 +186,8 @@ def learn(
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
-                if control.get_generator(inner) != training_state.generator:  # the callback played in this environment
-                    control.set_generator(env, training_state.generator)
+                if get_generator(inner) != training_state.generator:  # the callback played in this environment
+                    set_generator(env, training_state.generator)
     if not episodes and seed is not None and not training_state.episodes:
         learner.end_episode(training_state, None)  # keeps the seed for the next call
     returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -293,7 +294,7 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
     actions = [env_actions[code] for code in play.codes]
-    report = control.replay(env, before, actions, play.observations, end=play.end)
+    report = replay(env, before, actions, play.observations, end=play.end)
     if report is None and number == 0:
         warnings.warn(
             "episode 1 could not be played again: its start does not come back with the environment's generator. "
@@ -331,27 +332,39 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
     """
     check_count("episodes", episodes)
     check_count("seed", seed)
-    env_actions = _env_actions(env, agent)
-    control.check_horizon(env, agent.horizon)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, np.int64)
     covered = np.zeros(episodes, np.int64)
     told = True
-    for i, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
-        decide = deciding(agent, i)
-        observation, _ = env.reset(seed=int(start))
-        rewards = []
-        for stage in range(agent.horizon):
-            decision = decide(observation, stage)
-            observation, reward, terminated, truncated, _ = env.step(env_actions[2 * decision.action])
-            rewards.append(float(reward))
-            told = told and decision.covered is not None
-            covered[i] += bool(decision.covered)
-            if terminated or truncated:
-                break
-        returns[i] = math.fsum(rewards)
-        lengths[i] = len(rewards)
+    for i, episode in enumerate(evaluation(agent, env, episodes, seed)):
+        rewards, known = zip(*episode, strict=True)
+        returns[i], lengths[i], covered[i] = math.fsum(rewards), len(rewards), known.count(True)
+        told = told and None not in known
     return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+
+
+def evaluation(agent: Player, env: Env, episodes: int, seed: int) -> Iterator[Iterator[tuple[float, bool | None]]]:
+    """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
+    env_actions = _env_actions(env, agent)
+    envs.check_horizon(env, agent.horizon)
+    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
+        observation, _ = env.reset(seed=int(start))
+        yield _policy_steps(agent, env, number, observation, env_actions)
+
+
+def _policy_steps(
+    agent: Player, env: Env, number: int, observation: Any, env_actions: EnvActions
+) -> Iterator[tuple[float, bool | None]]:
+    decide = deciding(agent, number)
+    covered: bool | None = None
+
+    def act(observation: Any, stage: int) -> np.int64:
+        nonlocal covered
+        action, covered = decide(observation, stage)
+        return env_actions[2 * action]
+
+    for _, reward, _, _ in envs.rollout(env, observation, act, agent.horizon):
+        yield reward, covered
 
 
 def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
@@ -390,7 +403,7 @@ class Policy:
 
 def _env_actions(env: Env, learner: Player) -> EnvActions:
     """The environment's own action for every code; numpy's integers are what its space checks fastest."""
-    first = control.check_spaces(env, learner.actions)
+    first = envs.check_spaces(env, learner.actions)
     return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
 
 
@@ -425,7 +438,7 @@ def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
     )
     recent: list[_Play] = []
     with Progress(*columns) as bar:
-        task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, covered_steps=0.0)
+        task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
         began = drawn = time.perf_counter()
         done = 0
 
@@ -442,7 +455,7 @@ def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
                     speed=done / max(now - began, 1e-9),
                     mean=sum(play.total_reward for play in recent) / len(recent),
                     data=learner.data_stored,
-                    covered_steps=sum(play.covered_steps for play in recent) / sum(len(play.codes) for play in recent),
+                    frozen=sum(play.covered_steps for play in recent) / sum(len(play.codes) for play in recent),
                 )
                 recent.clear()
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control, model_files, training
+from fpi import determinism, model_files, training
 from fpi.algorithms.theory import Constants
-from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Act, ExploringStep
+from fpi.envs import Env, RewardRange
 from fpi.errors import InputError, ModelFileError
 from fpi.training import Callback, Decision, History, Policy, TrainingState
 
@@ -304,7 +304,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
 
 def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> TrainingState:
     training_state = TrainingState(**stored, visits=visits)
-    control.check_generator(training_state.generator)
+    determinism.check_generator(training_state.generator)
     if not isinstance(training_state.environment, str | None):
         raise InputError(f"its environment is {training_state.environment!r}")
     training.check_count("episodes", training_state.episodes)

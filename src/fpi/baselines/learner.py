@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fpi import training
 from fpi.algorithms.agent import check_real, check_whole
 from fpi.baselines import _ridge
-from fpi.control import Env, RewardRange
 from fpi.datasets import Act
+from fpi.envs import Env, RewardRange
 from fpi.features import FeatureMap, as_feature_map
 from fpi.training import Callback, History, TrainingState
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control
 from fpi.algorithms import Agent
-from fpi.control import Env
+from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, SaveError
-from fpi.training import deciding
+from fpi.training import evaluation
 
 FASTEST = 50  # pictures a second; players slow faster ones down
 USUAL = 30  # where the environment does not say
@@ -41,18 +40,10 @@ def check_drawable(env: Env) -> None:
 
 def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
-    first_action = control.check_spaces(env, agent.actions)
-    control.check_horizon(env, agent.horizon)
-    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes)):
-        decide = deciding(agent, number)
-        observation, _ = env.reset(seed=int(start))
+    for episode in evaluation(agent, env, episodes, seed):
         yield _picture(env)
-        for stage in range(agent.horizon):
-            action = first_action + decide(observation, stage).action
-            observation, _, terminated, truncated, _ = env.step(action)
+        for _ in episode:
             yield _picture(env)
-            if terminated or truncated:
-                break
 
 
 def _picture(env: Env) -> NDArray[np.uint8]:

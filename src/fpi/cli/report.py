@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import fpi
 from fpi import page, plots, results
 from fpi.cli import console, gif
-from fpi.environments import make_environment
+from fpi.envs import make_environment
 from fpi.errors import MissingExtra
 from fpi.results import Results, Setting
 

@@ -15,8 +15,8 @@ from numba import types
 from fpi.algorithms import PAC, Agent
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv
-from fpi.control import check_generator
 from fpi.datasets import EXPLORING
+from fpi.determinism import check_generator
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
 from fpi.training import History, TrainingState, check_count

@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import ArrayLike, NDArray
 
-from fpi.control import Env, set_generator
+from fpi.determinism import set_generator
+from fpi.envs import Env, action_count
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.training import check_count
 
@@ -120,12 +121,12 @@ def compare(
     check_count("episodes", episodes)
     check_count("seed", seed)
     count = len(compiled_env.env_actions)
-    if not hasattr(env.action_space, "n") or env.action_space.n != count:
+    if action_count(env) != count:
         raise EnvironmentMismatch(
-            f"the environment has the actions {env.action_space}, its compiled version {count}. "
+            f"the environment has {action_count(env)} actions, its compiled version {count}. "
             "Give both the same, by fpi.ActionGrid and fpi.compiled.get(name, action_grid=...)."
         )
-    first = getattr(env.action_space, "start", 0)
+    first = int(getattr(env.action_space, "start", 0))
     choices = np.random.default_rng([seed, 1])
     rng = np.random.Generator(np.random.PCG64(seed))
     env.reset(seed=0)  # makes a generator that can be replaced
@@ -141,9 +142,7 @@ def compare(
         ended = False
         while not ended:
             largest = max(largest, _difference(observation, seen))
-            action = (
-                int(choices.integers(len(compiled_env.env_actions))) if policy is None else policy(observation, length)
-            )
+            action = int(choices.integers(count)) if policy is None else policy(observation, length)
             observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
             twin_reward, twin_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
             length += 1

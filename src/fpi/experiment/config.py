@@ -10,13 +10,11 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
-from fpi import algorithms, control
+from fpi import algorithms, envs
 from fpi.algorithms import Agent
-from fpi.control import Env
-from fpi.environments import make_environment
+from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import FpiError, InputError
 from fpi.features import from_config
-from fpi.spaces import action_count, observation_range
 from fpi.training import check_count
 
 ALGORITHMS = ("PAC", "Regret")
@@ -77,9 +75,9 @@ class Setting:
     def complete(self) -> Setting:
         """The same with everything filled in that the environment decides; what does not fit is an InputError."""
         env = self.make_env()
-        control.check_spaces(env, action_count(env))
+        envs.check_spaces(env, action_count(env))
         arguments, features = dict(self.arguments), dict(self.features)
-        limit = control.time_limit(env)
+        limit = envs.time_limit(env)
         if arguments.setdefault("horizon", limit) is None:
             raise InputError(f"{self.env} has no time limit: say how many steps an episode has, arguments.horizon.")
         space = env.observation_space
@@ -94,11 +92,11 @@ class Setting:
             inspect.signature(kind).bind(None, actions=features["actions"], **arguments)
         except TypeError as error:
             raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
-        grid = env.grid.tolist() if isinstance(env, control.ActionGrid) else None
+        grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
         whole = replace(self, features=features, arguments=arguments, action_grid=grid)
         agent = whole.make_agent()
         agent.predict(env.reset(seed=0)[0], 0)  # features that do not fit the observations fail here
-        control.check_horizon(env, agent.horizon)
+        envs.check_horizon(env, agent.horizon)
         env.close()
         return whole
 
