@@ -187,10 +187,9 @@ def kill_savers(folder):
             agent.save(path)
 
     moments, found = random.Random(0), []
-    for _ in range(40):
+    while len(found) < 40 or set(found) != {0, 1}:  # however slow the computer
         work_until_killed(save_for_ever, path, moments.uniform(0, 0.01))
         found.append(files.index(saved(fpi.load(path), folder)))
-    assert set(found) == {0, 1}
 
 
 def test_killed_while_saving_an_old_or_a_new_agent_is_left_whole(tmp_path):
@@ -386,7 +385,7 @@ class Alarm:
 def test_ctrl_c_by_a_signal_at_random_moments(file_of):
     expected = file_of(trained(30, env=odd.RandomRewards))
     moments, rang = random.Random(2), 0
-    for _ in range(60):
+    while rang < 60:  # however fast the computer
         agent, env = make_agent(), odd.RandomRewards()
         while agent.episodes < 30:
             alarm = Alarm(moments.uniform(1e-4, 4e-3))
@@ -394,7 +393,6 @@ def test_ctrl_c_by_a_signal_at_random_moments(file_of):
                 go_on(agent, env, 30)
             rang += alarm.rang
         assert file_of(agent) == expected
-    assert rang > 60
 
 
 def test_ctrl_c_twice_in_a_hurry(file_of, monkeypatch):

@@ -252,7 +252,7 @@ def test_a_model_remembers_its_environment():
 def test_a_model_from_python_is_evaluated_too():
     env = fpi.ActionGrid(gym.make("Pendulum-v1"), 3)
     features = fpi.TileCoding.for_env(env, tiles=2, tilings=1)
-    agent = fpi.PAC(features, actions=3, horizon=5, epsilon=1, ridge=1, reward_range=(-17, 0))
+    agent = fpi.PAC(features, actions=3, horizon=5, epsilon=1, ridge=0.5, reward_range=(-17, 0))
     agent.learn(env, episodes=3, seed=0)
     agent.save("python.fpi")
     assert "--action-grid 5" in fpi_("evaluate", "python.fpi", code=2)
@@ -307,10 +307,78 @@ def test_compiling_is_announced_once_if_it_takes_long(monkeypatch):
     assert text.startswith("Compiling for this computer")
 
 
-def test_checkpoints(monkeypatch):
+# Engines
+
+
+def engine_of(text):
+    """What `fpi train` says it took."""
+    return re.search(r"Learning on \S+(?: after [\d,]+ episodes)?, engine (\w+): ", text)[1]
+
+
+def test_engines_give_the_same_model_and_table_and_go_on_from_each_other():
+    """Both tell the same, but for the engine and the time."""
+    told = {}
+    for name in ("auto", "compiled", "gymnasium"):
+        text = train("--engine", name, "--seed", 3, model=f"{name}.fpi", episodes=120)
+        assert engine_of(text) == ("gymnasium" if name == "gymnasium" else "compiled")
+        told[name] = re.search(r"mean return, first 10%.*decisions frozen \S+", squeezed(text))[0]
+    assert told["auto"] == told["compiled"] == told["gymnasium"]
+    assert Path("compiled.fpi").read_bytes() == Path("gymnasium.fpi").read_bytes() == Path("auto.fpi").read_bytes()
+    for name, other in (("compiled", "gymnasium"), ("gymnasium", "compiled")):
+        text = train("--engine", other, "--resume", model=f"{name}.fpi", episodes=80)
+        assert "after 120 episodes" in text and engine_of(text) == other
+    assert Path("compiled.fpi").read_bytes() == Path("gymnasium.fpi").read_bytes()
+    assert fpi.load("compiled.fpi").episodes == 200
+
+
+def test_one_run_is_two_with_a_stop_in_between_whatever_the_engines():
+    train("--engine", "compiled", model="parts.fpi", episodes=70)
+    train("--engine", "gymnasium", "--resume", model="parts.fpi", episodes=30)
+    train("--resume", model="parts.fpi", episodes=50)
+    train("--engine", "gymnasium", model="whole.fpi", episodes=150)
+    assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("CartPole-v1", *SMALL, "--log", "m.jsonl"),
+        ("CartPole-v1", *SMALL, "--tensorboard", "board"),
+        ("CartPole-v1", *SMALL, "--env-arg", "sutton_barto_reward=true", "--reward-range", "-1", "0"),
+        ("CartPole-v1", *SMALL, "--algorithm", "regret"),
+        ("CartPole-v1", "--horizon", "9", "--features", "fourier", "--order", "1"),
+        ("MountainCar-v0", "--tiles", "2", "--horizon", "9", "--reward-range", "-1", "0"),
+        ("InvertedPendulum-v4", "--action-grid", "4", "--tiles", "2", "--horizon", "61"),
+    ],
+)
+def test_gymnasium_is_taken_where_compiled_code_will_not_do(words):
+    assert engine_of(fpi_("train", *words, "--episodes", 3)) == "gymnasium"
+
+
+def test_the_pendulum_of_the_paper_is_compiled():
+    words = ("InvertedPendulum-v4", "--action-grid", 4, "--tiles", 2, "--horizon", 60, "--episodes", 40)
+    assert engine_of(fpi_("train", *words, "--out", "one.fpi")) == "compiled"
+    assert engine_of(fpi_("train", *words, "--out", "other.fpi", "--engine", "gymnasium")) == "gymnasium"
+    assert Path("one.fpi").read_bytes() == Path("other.fpi").read_bytes()
+
+
+def test_portions_end_where_they_are_told_to(monkeypatch):
+    """Many small ones give the model of a single one, and Ctrl-C is looked at after each."""
+    train(model="whole.fpi", episodes=130)
+    monkeypatch.setattr(training, "PORTION", 50 * 7)  # 7 episodes of 50 steps
+    portions = []
+    learn = training.compiled.learn
+    monkeypatch.setattr(training.compiled, "learn", lambda *words: portions.append(words[2]) or learn(*words))
+    train("--checkpoint-every", 20, model="parts.fpi", episodes=130)
+    assert portions == [7, 7, 6] * 6 + [7, 3]
+    assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+
+
+@pytest.mark.parametrize("engine", ["compiled", "gymnasium"])
+def test_checkpoints(engine, monkeypatch):
     saved = []
     monkeypatch.setattr(Agent, "save", lambda agent, path: saved.append((agent.episodes, str(path))))
-    train("--checkpoint-every", 3)
+    train("--checkpoint-every", 3, "--engine", engine)
     assert saved == [(3, "model.fpi"), (6, "model.fpi"), (9, "model.fpi"), (10, "model.fpi")]
 
 
@@ -331,7 +399,7 @@ def test_force_starts_anew():
 
 
 def wait_for(condition, process):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 1_800  # a hang; a slow computer may take minutes to compile
     while not condition():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(0.02)
@@ -357,6 +425,40 @@ def test_ctrl_c_keeps_what_was_learned(folder):
     train(model="whole.fpi", episodes=agent.episodes + 5)
     assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
     assert logged(log) == list(range(agent.episodes + 5))
+
+
+def test_ctrl_c_keeps_what_compiled_episodes_taught(folder):
+    words = ("--episodes", "100000000", "--out", "model.fpi", "--checkpoint-every", "1000")
+    command = [FPI, "train", "CartPole-v1", *SMALL, *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for((folder / "model.fpi").exists, process)
+    process.send_signal(signal.SIGINT)
+    try:
+        printed, complaint = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    agent = fpi.load("model.fpi")
+    assert process.returncode == 130
+    assert f"Stopped by Ctrl-C after {agent.episodes:,} of 100,000,000 episodes. What was learned is in" in complaint
+    assert f"{agent.episodes:,} episodes" in printed and "mean return, last 10%" in printed
+    train(model="whole.fpi", episodes=agent.episodes)
+    assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+
+
+def test_a_second_ctrl_c_keeps_the_portions_that_are_whole(monkeypatch):
+    monkeypatch.setattr(training, "PORTION", 50 * 7)
+    learn, calls = training.compiled.learn, []
+
+    def interrupted(*words):
+        calls.append(words)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return learn(*words)
+
+    monkeypatch.setattr(training.compiled, "learn", interrupted)
+    text = train(episodes=100, code=130)
+    assert "Stopped by Ctrl-C after 14 of 100 episodes. What was learned is in model.fpi." in text
+    assert "mean return, last 10%" in text and fpi.load("model.fpi").episodes == 14
 
 
 STICKY = """
@@ -415,9 +517,11 @@ def test_ctrl_c_before_the_first_episode_ends_leaves_nothing(monkeypatch):
     assert train(code=130) == "Stopped.\n"
     monkeypatch.undo()
     monkeypatch.setattr(Agent, "learn", interrupted)
-    text = fpi_("train", "CartPole-v1", "--out", "model.fpi", code=130)
-    assert "after 0 of 2,000 episodes. Nothing was learned, so nothing is saved." in text
-    assert not Path("model.fpi").exists()
+    monkeypatch.setattr(training.compiled, "learn", interrupted)
+    for engine in ("compiled", "gymnasium"):
+        text = fpi_("train", "CartPole-v1", "--out", "model.fpi", "--engine", engine, code=130)
+        assert "after 0 of 2,000 episodes. Nothing was learned, so nothing is saved." in text
+        assert not Path("model.fpi").exists()
 
 
 def test_an_error_in_the_middle_keeps_what_was_learned():
@@ -444,6 +548,23 @@ def test_evaluate_prints_what_the_library_finds():
     assert "takes 2 episodes or more" in fpi_("evaluate", "model.fpi", "--episodes", 1)
 
 
+def test_evaluate_shows_random_play_beside_it():
+    """The same start states, as many episodes, and other actions in each."""
+    train(episodes=5)
+    env, chance, returns = gym.make("CartPole-v1"), np.random.default_rng([5, 1]), []
+    for start in np.random.SeedSequence(5).generate_state(40):
+        env.reset(seed=int(start))
+        returns.append(0)
+        for _ in range(50):  # the horizon
+            _, reward, terminated, _, _ = env.step(chance.integers(2))
+            returns[-1] += reward
+            if terminated:
+                break
+    text = squeezed(fpi_("evaluate", "model.fpi", "--episodes", 40, "--seed", 5))
+    assert f"mean return of random play {np.mean(returns):.2f}, from the same start states" in text
+    assert 18 < np.mean(returns) < 26 and len(set(returns)) > 10
+
+
 def test_the_interval_is_that_of_the_mean():
     returns = np.random.default_rng(0).exponential(10.0, 2000)
     low, high = map(float, console.mean_interval(returns, seed=1).split(" to "))
@@ -462,6 +583,70 @@ def test_check_passes_what_fits():
     for row in ("deterministic yes", "rewards seen 1 to 1", "start states random", "time limit 500 steps"):
         assert row in squeezed(text)
     assert "feature norm at most 1 (TileCoding)" in squeezed(text)
+
+
+# How long it takes to cover everything, and settings under which nothing is learned
+
+
+def test_train_and_check_tell_how_many_episodes_cover_everything():
+    advice = (
+        "overing everything takes at most about 5,000,000 episodes (500 steps × 5,000 features × 2); play improves "
+        "long before. What shortens it: fewer --tiles or --tilings, a shorter --horizon."
+    )
+    assert f"With the defaults of fpi train, c{advice}\n" in fpi_("check", "CartPole-v1")
+    assert f"\nC{advice}\n" in fpi_("train", "CartPole-v1", "--episodes", 3)
+    short = fpi_("check", "CartPole-v1", "--horizon", 50)
+    assert "at most about 500,000 episodes (50 steps × 5,000 features × 2)" in short
+    assert "Covering" not in train("--quiet", model="quiet.fpi")
+    assert "Covering" not in train("--force", "--ridge", 1)  # nothing to cover
+    assert "Covering" in train("--force") and "Covering" not in train("--resume")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("CartPole-v1", *SMALL, "--epsilon", 0.5),
+            "at most about 81,000 episodes (50 steps × 324 features × 5); play improves long before. What shortens "
+            "it: fewer --tiles or --tilings, a shorter --horizon, a larger --epsilon.",
+        ),
+        (
+            ("CartPole-v1", "--tilings", 1, "--horizon", 50),
+            "at most about 25,600 episodes (50 steps × 512 features × 1); ",
+        ),
+        (
+            ("CartPole-v1", "--features", "fourier", "--order", 1, "--horizon", 9),
+            "at most about 576 episodes (9 steps × 32 features × 2); play improves long before. What shortens it: a "
+            "lower --order, a shorter --horizon.",
+        ),
+        (
+            ("FrozenLake-v1", "--env-arg", "is_slippery=false", "--epsilon", 0.1),
+            "at most about 640,000 episodes (100 steps × 64 features × 100); play improves long before. What shortens "
+            "it: a shorter --horizon, a larger --epsilon.",
+        ),
+        (
+            ("CartPole-v1", *SMALL, "--algorithm", "regret"),
+            "Covering everything at level 1 takes at most about 81,000 episodes (50 steps × 324 features × 5), each "
+            "further level four times as many; play improves long before. What shortens it: fewer --tiles or "
+            "--tilings, a shorter --horizon.",
+        ),
+    ],
+)
+def test_what_covering_takes_depends_on_features_and_epsilon(words, says):
+    assert says in fpi_("train", *words, "--episodes", 2)
+
+
+def test_nothing_is_said_of_covering_a_class():
+    assert "overing" not in fpi_("train", "fpi/TableBandit-v0", "--algorithm", "eluder", "--episodes", 2)
+    assert "overing" not in fpi_("check", "Pendulum-v1")  # no features before there is a grid
+
+
+@pytest.mark.parametrize("engine", ["compiled", "gymnasium"])
+def test_a_ridge_under_which_nothing_is_learned_is_told(engine):
+    text = train("--ridge", 1, "--engine", engine)
+    (warning,) = [line for line in text.splitlines() if line.startswith("Warning: ")]
+    assert "a ridge of 1 and an accuracy (epsilon) of 1" in warning
+    assert "data stored 0 " in squeezed(text)
 
 
 def test_check_refuses_random_transitions():
@@ -574,7 +759,7 @@ def models(tmp_path_factory):
     """A few model files, good and bad."""
     folder = tmp_path_factory.mktemp("models")
     env = gym.make("CartPole-v1")
-    agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=20, epsilon=1.0, ridge=1)
+    agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=20, epsilon=1.0, ridge=0.5)
     agent.save(folder / "nowhere.fpi")
     agent.learn(env, episodes=2, seed=0)
     agent.notes["train"] = {"environment": 5}
@@ -591,7 +776,7 @@ def models(tmp_path_factory):
     walk = gym.make("fpi-tests/BoxActions-v0")
     grid = fpi.ActionGrid(walk, 3)
     walker = fpi.PAC(
-        fpi.TileCoding([-1, -1], [1, 1], tiles=2, tilings=1, actions=3), actions=3, horizon=5, epsilon=1, ridge=1
+        fpi.TileCoding([-1, -1], [1, 1], tiles=2, tilings=1, actions=3), actions=3, horizon=5, epsilon=1, ridge=0.5
     )
     walker.learn(grid, episodes=1, seed=0)
     walker.save(folder / "walk.fpi")
@@ -666,6 +851,32 @@ ERRORS = {
         "--tilings means nothing to --features fourier",
     ),
     "too many tiles": ("train CartPole-v1 --tiles 1000", "more than 10,000,000", "Use fewer tiles"),
+    "engine": ("train CartPole-v1 --engine gpu", "--engine gpu is unknown; choose one of auto, compiled, gymnasium"),
+    "compiled log": (
+        "train CartPole-v1 --engine compiled --log m.jsonl",
+        "--log writes after every episode",
+        "Leave it out, or use --engine gymnasium.",
+    ),
+    "compiled board": ("train CartPole-v1 --engine compiled --tensorboard board", "--tensorboard writes after every"),
+    "compiled regret": (
+        "train CartPole-v1 --engine compiled --algorithm regret --horizon 9",
+        "this is Regret with TileCoding. Use --engine gymnasium.",
+    ),
+    "compiled waves": ("train CartPole-v1 --engine compiled --features fourier --order 1", "this is PAC with Fourier"),
+    "compiled settings": (
+        "train CartPole-v1 --engine compiled --env-arg sutton_barto_reward=true",
+        "made with {'sutton_barto_reward': True}",
+        "or use --engine gymnasium",
+    ),
+    "no compiled one": (
+        "train Acrobot-v1 --engine compiled --tiles 2",
+        "'Acrobot-v1' has no compiled environment; there are CartPole-v1, InvertedPendulum-v4",
+    ),
+    "compiled for long": (
+        "train InvertedPendulum-v4 --engine compiled --action-grid 4 --tiles 2",
+        "Gymnasium's for 60 steps only",
+        "Use --horizon 60 or less, or --engine gymnasium.",
+    ),
     "episodes": ("train CartPole-v1 --episodes 0", "--episodes 0 is too small"),
     "checkpoint-every": ("train CartPole-v1 --checkpoint-every 0", "--checkpoint-every 0 is too small"),
     "env-arg": ("train CartPole-v1 --env-arg gravity", "--env-arg gravity is not of the form KEY=VALUE"),
@@ -698,13 +909,16 @@ ERRORS = {
 }
 
 
+SAID_BEFORE = ("Learning on ", "Covering everything ", "Warning: ")
+
+
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors_are_one_line_and_change_nothing(case, models, monkeypatch):
     monkeypatch.chdir(models)
     before = {path.name: path.read_bytes() for path in models.iterdir()}
     command, *parts = ERRORS[case]
     text = fpi_(*command.split(), code=2)
-    (complaint,) = [line for line in text.splitlines() if not line.startswith(("Learning on ", "Warning: "))]
+    (complaint,) = [line for line in text.splitlines() if not line.startswith(SAID_BEFORE)]
     assert complaint.startswith("Error: ")
     for part in parts:
         assert part in complaint

@@ -6,19 +6,21 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
 import numba
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fpi
 from fpi import compiled
-from fpi.compiled import engine, inverted_pendulum, loop
-from fpi.errors import EnvironmentMismatch, InputError
+from fpi.compiled import engine, env, inverted_pendulum, loop
+from fpi.errors import CoverageWarning, EnvironmentMismatch, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*environment InvertedPendulum-v4 is out of date")
 ROOT = Path(__file__).parents[1]
@@ -119,7 +121,7 @@ def test_cartpole_is_gymnasium_s_to_the_bit():
     upright = balance(np.array([0.1, 0.2, 1, 0.5]), 0.1, [-1, 1])
     found = compiled.compare(compiled_env, env, episodes=20, policy=upright)
     assert found.difference == 0.0 and found.steps == 20 * 500
-    assert compiled_env.environment == fpi.training._name(env)
+    assert compiled_env.environment == fpi.training.environment_name(env)
 
 
 def test_cartpole_s_hidden_state_is_gymnasium_s_too():
@@ -176,7 +178,8 @@ def test_inverted_pendulum_has_mujoco_s_returns():
         found = compiled.compare(compiled_env, env, episodes=40, policy=watched(policy))
         assert found.difference < 1e-9 and found.returns == 0
     assert farthest > 1.005  # beyond the end of the rail, which pushes back
-    assert compiled.get("InvertedPendulum-v4").environment == fpi.training._name(gym.make("InvertedPendulum-v4"))
+    name = fpi.training.environment_name(gym.make("InvertedPendulum-v4"))
+    assert compiled.get("InvertedPendulum-v4").environment == name
 
 
 def test_compare_sees_a_small_mistake():
@@ -263,6 +266,192 @@ def test_one_loop_serves_all_environments_and_stays_on_disk():
     assert done.stdout.split() == ["1", "0"]
 
 
+# --- by the verb of the agent -----------------------------------------------------------------------------------------
+
+REGISTERED = dataclasses.replace(CORRIDOR, name="fpi-tests/Corridor-v0")
+
+
+@pytest.fixture
+def registered():
+    """A corridor with a name, and a compiled environment of that name."""
+    gym.register(REGISTERED.name, Corridor, max_episode_steps=20)
+    compiled.register(REGISTERED)
+    yield lambda: gym.make(REGISTERED.name)
+    del gym.registry[REGISTERED.name], env._KNOWN[REGISTERED.name]
+
+
+def assert_same_verb(make, env, tmp_path):
+    expected, agent = make(), make()
+    theirs = expected.learn(env(), 300, seed=7)
+    theirs_later = expected.learn(env(), 50)
+    other = env()
+    other.reset(seed=99)
+    found = fpi.determinism.get_generator(other)
+    ours = agent.learn(other, 300, seed=7, engine="compiled")
+    assert fpi.determinism.get_generator(other) == found
+    agent.save(tmp_path / "half.fpi")
+    agent = fpi.load(tmp_path / "half.fpi")
+    ours_later = agent.learn(other, 50, engine="compiled")
+    for name in ("returns", "lengths", "stored_stage", "covered_steps"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        np.testing.assert_array_equal(getattr(ours_later, name), getattr(theirs_later, name))
+    assert_same(agent, expected, tmp_path)
+    agent.learn(other, 20)
+    expected.learn(env(), 20, engine="compiled")
+    assert_same(agent, expected, tmp_path)
+
+
+@pytest.mark.parametrize("world", ["CartPole", "InvertedPendulum"])
+def test_learn_takes_the_compiled_twin_by_name(world, tmp_path):
+    make, env, _ = WORLDS[world]
+    assert_same_verb(make, env, tmp_path)
+
+
+def test_learn_takes_a_twin_of_one_s_own(registered, tmp_path):
+    assert_same_verb(corridor_agent, registered, tmp_path)
+
+
+def test_learn_takes_over_the_actions_of_the_grid(tmp_path):
+    pytest.importorskip("mujoco")
+    plain = gym.make("InvertedPendulum-v4")
+    odd = fpi.ActionGrid(plain, [3.0, -0.7, 0.1, -2.0])
+    expected, agent, other = pendulum_agent(), pendulum_agent(), pendulum_agent()
+    expected.learn(odd, 100, seed=1)
+    history = agent.learn(odd, 100, seed=1, engine="compiled")
+    assert_same(agent, expected, tmp_path)
+    evenly = other.learn(fpi.ActionGrid(plain, 4), 100, seed=1, engine="compiled")
+    assert evenly.returns.tolist() != history.returns.tolist()
+
+
+def test_learn_shows_the_same_bar(capsys):
+    cartpole_agent().learn(gym.make("CartPole-v1"), 40, seed=0, progress=True, engine="compiled")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "40/40" in said and "episodes/s" in said and "data" in said and "% frozen" in said
+
+
+def heavy_cart():
+    env = gym.make("CartPole-v1")
+    env.unwrapped.total_mass = 1.101  # instead of 1.1
+    return env
+
+
+class Generous(gym.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+class Patient(gym.wrappers.TimeLimit):
+    """Derived from a wrapper that does no harm, and free to do anything."""
+
+
+class Stingy(CartPoleEnv):
+    """Calls itself CartPole-v1 and pays otherwise."""
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, reward / 2, *rest
+
+
+def stingy():
+    env = Stingy()
+    env.spec = gym.spec("CartPole-v1")
+    return gym.wrappers.TimeLimit(env, 500)
+
+
+NOT_PLAIN = {
+    "rewards": (lambda: Generous(gym.make("CartPole-v1")), "pass over the wrapper Generous"),
+    "observations": (
+        lambda: gym.wrappers.TransformObservation(gym.make("CartPole-v1"), np.negative, None),
+        "pass over the wrapper TransformObservation",
+    ),
+    "onlooker": (
+        lambda: gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1")),
+        "pass over the wrapper RecordEpisodeStatistics",
+    ),
+    "derived": (lambda: Patient(gym.make("CartPole-v1"), 500), "pass over the wrapper Patient"),
+    "setting": (
+        lambda: gym.make("CartPole-v1", sutton_barto_reward=True),
+        "made with {'sutton_barto_reward': True}. Make it by gymnasium.make",
+    ),
+    "window": (lambda: gym.make("CartPole-v1", render_mode="human"), 'render_mode="human"'),
+    "changed": (heavy_cart, "plays otherwise than its compiled environment"),
+    "other rewards": (stingy, "differed by up to 0, and returns too"),
+    "no name": (CartPoleEnv, "this CartPoleEnv has none"),
+    "no compiled environment": (lambda: gym.make("CartPole-v0"), "'CartPole-v0' has no compiled environment"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_the_compiled_engine_takes_plain_environments_only(case, tmp_path, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    make, message = NOT_PLAIN[case]
+    env, agent = make(), cartpole_agent()
+    with pytest.raises(InputError, match=re.escape(message)):
+        agent.learn(env, 5, seed=0, engine="compiled")
+    assert agent.episodes == 0 and agent.training_state.seed is None
+    agent.learn(gym.make("CartPole-v1"), 5, seed=0, engine="compiled")
+
+
+def test_a_picture_of_the_environment_does_no_harm(tmp_path):
+    expected, agent = cartpole_agent(), cartpole_agent()
+    expected.learn(gym.make("CartPole-v1"), 20, seed=0)
+    agent.learn(gym.make("CartPole-v1", render_mode="rgb_array"), 20, seed=0, engine="compiled")
+    assert_same(agent, expected, tmp_path)
+
+
+def test_the_time_limit_is_that_of_the_environment(tmp_path):
+    short = gym.make("CartPole-v1", max_episode_steps=99)
+    for engine_name in ("gymnasium", "compiled"):
+        with pytest.raises(EnvironmentMismatch, match="time limit of 99 steps.*max_episode_steps=100"):
+            cartpole_agent().learn(short, 5, seed=0, engine=engine_name)
+    features = cartpole_agent().features
+    long = [fpi.PAC(features, actions=2, horizon=600, epsilon=1.0, ridge=1e-3) for _ in range(2)]
+    env = gym.make("CartPole-v1", max_episode_steps=600)
+    long[0].learn(env, 50, seed=0)
+    long[1].learn(env, 50, seed=0, engine="compiled")
+    assert_same(*long, tmp_path)
+
+
+def test_the_compiled_engine_says_what_it_cannot_do():
+    env, agent = gym.make("CartPole-v1"), cartpole_agent()
+    with pytest.raises(InputError, match='a callback is called after every episode.* use engine="gymnasium"'):
+        agent.learn(env, 5, seed=0, callback=print, engine="compiled")
+    for name in ("numba", None, ["compiled"]):
+        with pytest.raises(InputError, match="choose one of gymnasium, compiled"):
+            agent.learn(env, 5, seed=0, engine=name)
+    with pytest.raises(InputError, match="TileCoding or OneHot features; this is Regret"):
+        fpi.Regret(agent.features, actions=2, horizon=9).learn(env, 5, seed=0, engine="compiled")
+    with pytest.raises(EnvironmentMismatch, match="not a gymnasium.Env"):
+        agent.learn("CartPole-v1", 5, seed=0, engine="compiled")
+    with pytest.raises(InputError, match="episodes is -1"):
+        agent.learn(env, -1, seed=0, engine="compiled")
+    with pytest.raises(InputError, match="seed is -1"):
+        agent.learn(env, 5, seed=-1, engine="compiled")
+    assert agent.episodes == 0
+    longer = dataclasses.replace(pendulum_agent().settings, horizon=61)
+    pendulum = fpi.PAC(pendulum_agent().features, **dataclasses.asdict(longer))
+    with pytest.raises(InputError, match="for 60 steps only.* Use horizon=60 or less"):
+        pendulum.learn(fpi.ActionGrid(gym.make("InvertedPendulum-v4"), 4), 5, seed=0, engine="compiled")
+
+
+@pytest.mark.parametrize("episodes", [1, 50])
+def test_a_dead_ridge_is_told_once_before_any_episode(episodes):
+    agent = fpi.PAC(cartpole_agent().features, actions=2, horizon=100, epsilon=1.0, ridge=1.0)
+    env = gym.make("CartPole-v1")
+    with pytest.warns(CoverageWarning, match="a ridge of 1 and an accuracy") as caught:
+        agent.learn(env, episodes, seed=0, engine="compiled")
+        agent.learn(env, episodes, engine="compiled")
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CoverageWarning):
+            other = fpi.PAC(agent.features, actions=2, horizon=100, epsilon=1.0, ridge=1.0)
+            other.learn(env, episodes, seed=0, engine="compiled")
+        cartpole_agent().learn(env, episodes, seed=0, engine="compiled")
+    assert other.episodes == 0
+
+
 # --- when something goes wrong ----------------------------------------------------------------------------------------
 
 
@@ -286,7 +475,9 @@ def unlucky_step(state, move, observation):
     return reward, terminated
 
 
-@pytest.mark.parametrize("moves, message", [([0, 1], "not in reward_range"), ([2, 3], "nan"), ([4, 5], "derailed")])
+@pytest.mark.parametrize(
+    "env_actions, message", [([0, 1], "not in reward_range"), ([2, 3], "nan"), ([4, 5], "derailed")]
+)
 def test_a_bad_episode_leaves_the_agent_before_it(env_actions, message, tmp_path):
     broken = dataclasses.replace(CORRIDOR, reset=unlucky_reset, step=unlucky_step, state=2, env_actions=env_actions)
     agent = corridor_agent()
@@ -356,7 +547,7 @@ def test_what_does_not_fit_is_refused():
         dataclasses.replace(cartpole, step=lambda state, move, observation: (1.0, True))
     with pytest.raises(InputError, match="at least one move"):
         dataclasses.replace(cartpole, env_actions=[])
-    with pytest.raises(EnvironmentMismatch, match="2 moves"):
+    with pytest.raises(EnvironmentMismatch, match="its compiled version 2"):
         compiled.compare(cartpole, gym.make("MountainCar-v0"), 1)
 
 

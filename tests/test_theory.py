@@ -7,7 +7,7 @@ import pytest
 
 import fpi
 import fpi.testbeds
-from fpi.algorithms.theory import Constants
+from fpi.algorithms.theory import Constants, covering_data
 from fpi.errors import InputError
 
 PAPER = Constants(horizon=2, dim=3, ridge=0.5, delta=0.1, misspecification=0.01, theta_bound=4.0, mode="paper")
@@ -201,3 +201,37 @@ def test_summary_counts_decisions_and_data_and_survives_a_file(tmp_path):
     assert summary.data.sum() == agent.data_stored
     agent.save(tmp_path / "agent.fpi")
     assert str(fpi.load(tmp_path / "agent.fpi", features=world.features).summary()) == str(summary)
+
+
+def data_that_cover(features, ridge, epsilon):
+    """Store random states of the unit square by their width, until none is uncovered for long."""
+    rng = np.random.default_rng(0)
+    inverse, stored, since = np.eye(features.dim) / ridge, 0, 0
+    while since < 1_000:
+        phi = features(rng.uniform(size=2), 0)[0]
+        width2 = phi @ inverse @ phi
+        since += 1
+        if width2 > epsilon**2 * (1 + 1e-9):
+            inverse -= np.outer(inverse @ phi, inverse @ phi) / (1 + width2)
+            stored, since = stored + 1, 0
+    return stored
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 1.0, 0.5, 0.25])
+def test_what_covering_takes_is_what_was_measured(epsilon):
+    apart = fpi.TileCoding([0, 0], [1, 1], tiles=5, tilings=1, actions=1)
+    assert data_that_cover(apart, 1e-3, epsilon) == covering_data(25, 1e-3, epsilon, overlapping=False)
+    for tilings in (2, 8):
+        tiles = fpi.TileCoding([0, 0], [1, 1], tiles=4, tilings=tilings, actions=1)
+        found = data_that_cover(tiles, 1e-3, epsilon) / covering_data(tiles.dim, 1e-3, epsilon, overlapping=True)
+        assert 0.5 < found < 1.1
+    waves = fpi.Fourier([0, 0], [1, 1], order=4, actions=1)
+    found = data_that_cover(waves, 1e-3, epsilon)
+    assert found < 1.6 * covering_data(waves.dim, 1e-3, epsilon, overlapping=True)
+    assert found < Constants(1, waves.dim, 1e-3, 0.1, 0.0, 1.0).dataset_bound(epsilon) / 2
+
+
+def test_covering_takes_nothing_where_the_ridge_covers_everything():
+    for overlapping in (False, True):
+        assert covering_data(9, 1.0, 1.0, overlapping) == covering_data(9, 0.25, 2.0, overlapping) == 0
+        assert covering_data(9, 0.99, 1.0, overlapping) > 0

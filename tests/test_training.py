@@ -3,6 +3,7 @@
 import copy
 import gc
 import itertools
+import warnings
 import weakref
 
 import environments as odd
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import fpi
-from fpi.errors import InputError
+from fpi.errors import CoverageWarning, InputError
 from fpi.training import Episode
 
 HORIZON = 5
@@ -181,6 +182,68 @@ def test_the_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
 def test_no_bar_without_asking(capsys):
     make_agent().learn(odd.Walk(), 3, seed=0)
     assert capsys.readouterr().out == ""
+
+
+# Settings under which nothing can be learned
+
+
+def small_features(norm):
+    return lambda observation: norm * np.eye(3)
+
+
+def coverage_warnings(agent):
+    """The texts of the warnings while it learns twice."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        agent.learn(odd.Walk(), 1, seed=0)
+        agent.learn(odd.Walk(), 5)
+    return [str(each.message) for each in caught if each.category is CoverageWarning]
+
+
+def test_a_ridge_that_covers_everything_before_any_data_is_told_once():
+    agent = make_agent(ridge=1.0)
+    (text,) = coverage_warnings(agent)
+    assert "a ridge of 1 and an accuracy (epsilon) of 1 every state is covered before there are any data" in text
+    assert "at most 1 here, divided by the ridge is 1, and epsilon² is 1." in text
+    assert agent.data_stored == 0
+    assert agent.summary().covered.sum() == agent.summary().visits.sum() == 6 * HORIZON
+    assert coverage_warnings(make_agent(ridge=1.0 - 1e-6)) == []
+    (text,) = coverage_warnings(make_agent(ridge=30.0, epsilon=0.2))
+    assert "a ridge of 30 and an accuracy (epsilon) of 0.2" in text and "is 0.0333333, and epsilon² is 0.04." in text
+
+
+def test_features_of_any_kind_show_how_large_they_are():
+    settings = {"actions": 3, "horizon": HORIZON, "epsilon": 1.0, "ridge": 0.01}
+    (text,) = coverage_warnings(fpi.PAC(small_features(0.1), **settings))
+    assert "at most 0.01 here, divided by the ridge is 1," in text
+    assert coverage_warnings(fpi.PAC(small_features(0.11), **settings)) == []
+    (text,) = coverage_warnings(fpi.PAC(small_features(0.0), **settings))
+    assert "at most 0 here" in text
+    waves = fpi.Fourier([-1, 0], [1, 1], order=1, actions=3)
+    assert coverage_warnings(fpi.PAC(waves, **settings | {"ridge": 1.0})) != []
+    assert coverage_warnings(fpi.PAC(waves, **settings)) == []
+    assert coverage_warnings(fpi.PAC(fpi.TileCoding([-1, 0], [1, 1], tiles=2, tilings=1, actions=3), **settings)) == []
+
+
+def test_levels_are_covered_together_or_not_at_all():
+    features = make_agent().features
+    (text,) = coverage_warnings(fpi.Regret(features, actions=3, horizon=HORIZON, ridge=16.0, max_level=2))
+    assert "an accuracy (epsilon) of 0.25" in text
+    for ridge, last in ((15.9, 2), (16.0, 3), (None, 1)):  # some level has something to learn
+        agent = fpi.Regret(features, actions=3, horizon=HORIZON, ridge=ridge, max_level=last)
+        assert coverage_warnings(agent) == [] and agent.data_stored > 0
+
+
+def test_a_warning_that_is_made_an_error_leaves_a_whole_agent():
+    agent = make_agent(ridge=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CoverageWarning):
+            agent.learn(odd.Walk(), 5, seed=0)
+    assert agent.episodes == 1
+    later = agent.learn(odd.Walk(), 5).returns
+    with pytest.warns(CoverageWarning):
+        np.testing.assert_array_equal(later, make_agent(ridge=1.0).learn(odd.Walk(), 6, seed=0).returns[1:])
 
 
 # Seeds

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fpi import _kernels
 from fpi._kernels import ENDED
 from fpi.errors import InputError
-from fpi.features import NORM_TOLERANCE, FeatureMap, TileCoding
+from fpi.features import NORM_TOLERANCE, FeatureMap, OneHot, TileCoding
 from fpi.regression import WIDTH_TIE, RidgeBank
 
 ROOM = 4096  # states to begin with, a power of two
@@ -86,6 +86,8 @@ class Datasets:
         self.ridge = ridge
         self.thresholds = [epsilon * (1 + WIDTH_TIE) for epsilon in epsilons]  # of levels 1, 2, ...
         self.threshold = self.thresholds[0]
+        self.largest_square = 1.0 if isinstance(features, TileCoding | OneHot) else 0.0
+        """The largest squared norm of features: known from the start, or seen so far."""
         self._kept: ExploringStep | None = None
         self._walk: _Walk | None = None
         self._sparse = features.separate and hasattr(features, "active")
@@ -169,6 +171,7 @@ class Datasets:
                 f"the features at stage {stage} have a norm of {np.sqrt(square):.6g}; the theory needs finite "
                 "features of norm at most 1. Divide them by a bound, as fpi.features.Function does with `scale`."
             )
+        self.largest_square = max(self.largest_square, square)
         return indices, values
 
     def key(self, observation: Any, stage: int) -> Hashable | None:

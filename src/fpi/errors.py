@@ -29,5 +29,9 @@ class NondeterminismWarning(UserWarning):
     """The same start and the same actions gave another trajectory."""
 
 
+class CoverageWarning(UserWarning):
+    """Everything is covered before there are any data, so nothing will be learned."""
+
+
 class CheckFailed(FpiError, AssertionError):
     """An agent broke a promise that `fpi.check_agent` looks at."""

@@ -7,6 +7,7 @@ Everything needed to go on later with the same bits stands in its `TrainingState
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import time
@@ -133,6 +134,19 @@ class History:
         return float(self.covered_steps.sum() / self.lengths.sum()) if len(self.covered_steps) else math.nan
 
 
+# Engines are named here, not imported: compiled code stands above the algorithms whose data it fills.
+ENGINES = {"gymnasium": "fpi.training:learn", "compiled": "fpi.compiled.engine:learn_in"}
+
+
+def find_engine(name: str) -> Callable[..., History]:
+    """How episodes are played: a function with the arguments of `learn`."""
+    if not isinstance(name, str) or name not in ENGINES:
+        raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
+    module, _, function = ENGINES[name].partition(":")
+    engine: Callable[..., History] = getattr(importlib.import_module(module), function)
+    return engine
+
+
 def learn(
     learner: Learner,
     env: Env,
@@ -148,7 +162,7 @@ def learn(
         seed = int(seed)
     env_actions = _env_actions(env, learner)
     envs.check_horizon(env, learner.horizon)
-    name = _name(env)
+    name = environment_name(env)
     if learner.training_state.environment not in (None, name):
         raise EnvironmentMismatch(
             f"this agent learned on {learner.training_state.environment} and is now given {name}. Its data would not "
@@ -164,7 +178,7 @@ def learn(
 
     rows: list[tuple[float, int, int, int]] = []
     inner = env.unwrapped  # whose generator is asked for after every episode
-    with _bar(learner, episodes if progress else 0) as tick:
+    with bar(learner, episodes if progress else 0) as tick:
         for _ in range(episodes):
             number = training_state.episodes
             watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
@@ -182,7 +196,7 @@ def learn(
                 _watch(env, number, before, play, env_actions)
             learner.end_episode(training_state, _explored(learner, play))
             rows.append((play.total_reward, len(play.codes), play.stored_stage, play.covered_steps))
-            tick(play)
+            tick(1, play.total_reward, len(play.codes), play.covered_steps)
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
@@ -412,18 +426,23 @@ def check_count(name: str, number: Any) -> None:
         raise InputError(f"{name} is {number!r}; pass a whole number from 0 to 2**63 - 1.")
 
 
-def _name(env: Env) -> str:
+def environment_name(env: Env) -> str:
+    """How a learner remembers what it learned on."""
     kind = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     settings = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k != "render_mode"}
     made = f" made with {settings}" if settings else ""
     return f"{kind} with observations {env.observation_space}{made}"
 
 
+Tick = Callable[[int, float, int, int], None]
+"""Episodes that were played, and in all of them together: return, steps, decisions at covered states."""
+
+
 @contextlib.contextmanager
-def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
+def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
     """A progress bar, redrawn a few times a second; nothing at all for 0 episodes."""
     if episodes == 0:
-        yield lambda _: None
+        yield lambda *_: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -436,27 +455,28 @@ def _bar(learner: Learner, episodes: int) -> Iterator[Callable[[_Play], None]]:
         TextColumn("{task.fields[frozen]:.0%} frozen"),
         TimeRemainingColumn(),
     )
-    recent: list[_Play] = []
-    with Progress(*columns) as bar:
-        task = bar.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
+    with Progress(*columns) as shown:
+        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
         began = drawn = time.perf_counter()
-        done = 0
+        done = 0.0
+        recent = [0.0] * 4
 
-        def tick(play: _Play) -> None:
+        def tick(*more: float) -> None:
             nonlocal drawn, done
-            recent.append(play)
+            recent[:] = map(sum, zip(recent, more, strict=True))
+            count, ret, steps, frozen = recent
             now = time.perf_counter()
-            if now - drawn > 0.2 or done + len(recent) == episodes:
-                done += len(recent)
+            if count and (now - drawn > 0.2 or done + count == episodes):
+                done += count
                 drawn = now
-                bar.update(
+                shown.update(
                     task,
                     completed=done,
                     speed=done / max(now - began, 1e-9),
-                    mean=sum(play.total_reward for play in recent) / len(recent),
+                    mean=ret / count,
                     data=learner.data_stored,
-                    frozen=sum(play.covered_steps for play in recent) / sum(len(play.codes) for play in recent),
+                    frozen=frozen / steps,
                 )
-                recent.clear()
+                recent[:] = [0.0] * 4
 
         yield tick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from fpi import determinism, model_files, training
 from fpi.algorithms.theory import Constants
-from fpi.datasets import EXPLORING, Act, ExploringStep
+from fpi.datasets import EXPLORING, Act, Datasets, ExploringStep
 from fpi.envs import Env, RewardRange
-from fpi.errors import InputError, ModelFileError
+from fpi.errors import CoverageWarning, InputError, ModelFileError
 from fpi.training import Callback, Decision, History, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
@@ -122,6 +123,7 @@ class Agent:
         self.training_state = TrainingState()
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
         self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
+        self._warned = False
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
     def begin_episode(self, training_state: TrainingState) -> Act:
@@ -155,6 +157,7 @@ class Agent:
         seed: int | None = None,
         progress: bool = False,
         callback: Callback | None = None,
+        engine: str = "gymnasium",
     ) -> History:
         """Play `episodes` episodes and learn from them.
 
@@ -162,10 +165,14 @@ class Agent:
         stopped, whatever the environment was used for in between. `callback` is called after every episode with an
         `fpi.training.Episode`; learning stops when it returns something true. Episodes 1, 2, 4, 8, ... are played
         twice to see whether transitions are deterministic.
+
+        `engine="compiled"` plays the compiled version of `env` instead (see `fpi.compiled`): the same bits, many times
+        faster. `env` must then be as `gymnasium.make` makes it, or in an `fpi.ActionGrid`, and there is no `callback`.
         """
+        play = training.find_engine(engine)
         self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
         try:
-            return training.learn(self, env, episodes, seed, progress, callback)
+            return play(self, env, episodes, seed, progress, callback)
         finally:
             self._finish_pending()
 
@@ -173,6 +180,26 @@ class Agent:
         """Lines 5 to 8: end an episode and store its last uncovered step, if there was one."""
         self._pending = training_state, self.datasets.kept if explored else None, explored
         self._finish_pending()
+        if training_state.episodes == 1:
+            self.warn_if_all_covered()
+
+    def warn_if_all_covered(self) -> None:
+        """Warn, once, of features too small for the ridge: k = 0 covers every state then, at every level (D3)."""
+        data = self.datasets
+        if self._warned or not isinstance(data, Datasets):
+            return
+        square, ridge, epsilon = data.largest_square, data.ridge, data.thresholds[-1]
+        if square > ridge * epsilon**2:
+            return
+        self._warned = True
+        warnings.warn(
+            f"with a ridge of {ridge:g} and an accuracy (epsilon) of {epsilon:g} every state is covered before there "
+            f"are any data, so nothing will be explored, stored or learned: the squared norm of the features, at most "
+            f"{square:g} here, divided by the ridge is {square / ridge:g}, and epsilon² is {epsilon**2:g}. Use a "
+            "smaller ridge (0.001 in the paper's experiments) or a smaller epsilon.",
+            CoverageWarning,
+            stacklevel=5,
+        )
 
     def _finish_pending(self) -> None:
         """Carry out the ending. An interrupt may come between any two lines; doing it again is harmless."""

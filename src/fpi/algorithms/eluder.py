@@ -129,6 +129,7 @@ class Eluder(LeveledAgent):
         seed: int | None = None,
         progress: bool = False,
         callback: Callback | None = None,
+        engine: str = "gymnasium",
     ) -> History:
         """As for `fpi.PAC`, for at most the number of episodes that the agent was made for, T, in all."""
         if isinstance(episodes, int | np.integer) and self.episodes + episodes > self.settings.episodes:
@@ -137,7 +138,7 @@ class Eluder(LeveledAgent):
                 f"its constants depend on that. {self.settings.episodes - self.episodes:,} are left; for more, make an "
                 "agent with a larger `episodes`."
             )
-        return super().learn(env, episodes, seed, progress, callback)
+        return super().learn(env, episodes, seed, progress, callback, engine)
 
     # --- the constants of the appendix --------------------------------------------------------------------------------
 

@@ -141,6 +141,15 @@ def train(
     environment: EnvName,
     episodes: Annotated[int, _option("Episodes to play; with --resume, how many more.", "N", panel=LEARNING)] = 2000,
     seed: Annotated[int, _option("Fixes all chance: the same seed gives the same run.", "N", panel=LEARNING)] = 0,
+    engine: Annotated[
+        str,
+        _option(
+            "compiled: whole episodes in compiled code, many times faster, for CartPole-v1 and InvertedPendulum-v4. "
+            "gymnasium: any environment. auto: compiled where ENV and all options allow it. Models are the same.",
+            "NAME",
+            panel=LEARNING,
+        ),
+    ] = "auto",
     algorithm: Annotated[
         str,
         _option(
@@ -158,7 +167,7 @@ def train(
             "WIDTH",
             panel=LEARNING,
         ),
-    ] = 1.0,
+    ] = 1.0,  # making.EPSILON, which would import much for `fpi --help`
     ridge: Annotated[
         float | None,
         _option(
@@ -285,24 +294,33 @@ def train(
     env, agent = recipe.resume(out, typed) if resume else recipe.make(typed, episodes)
     before = agent.episodes
     tell: Callable[[str], None] = (lambda _: None) if quiet else console.say
+    logs = [name for name, place in (("--log", log), ("--tensorboard", tensorboard)) if place is not None]
+    compiled_env = training.choose_engine(engine, agent, env, logs)
     so_far = f" after {before:,} episodes" if before else ""
     size = f"{agent.actions} actions, {agent.horizon} steps, {config.size_of(agent.features)}"
-    tell(f"Learning on {environment}{so_far}: {size}.")
+    tell(f"Learning on {environment}{so_far}, engine {'gymnasium' if compiled_env is None else 'compiled'}: {size}.")
+    if not resume and (advice := config.covering_advice(agent)):
+        tell(advice)
 
-    tally = training.Tally()
+    tally, checkpoints = training.Tally(), training.Checkpoints(out, checkpoint_every)
     callbacks: list[Callback] = [tally]
+    first_seed = None if resume else seed
     began = time.perf_counter()
-    with ExitStack() as logs:
+    with ExitStack() as closing:
         if log is not None:
-            callbacks.append(logs.enter_context(fpi.JsonlLog(log)))
+            callbacks.append(closing.enter_context(fpi.JsonlLog(log)))
         if tensorboard is not None:
-            callbacks.append(logs.enter_context(fpi.TensorBoardLog(tensorboard)))
-        if checkpoint_every is not None:
-            callbacks.append(training.Checkpoints(out, checkpoint_every))
+            callbacks.append(closing.enter_context(fpi.TensorBoardLog(tensorboard)))
+        callbacks.append(checkpoints)
         progress = not quiet and sys.stdout.isatty()
         try:
-            with training.interruptible(callbacks) as callback, training.compiling_announced(tell):
-                agent.learn(env, episodes, None if resume else seed, progress, callback)
+            with training.interruptible() as stopping, training.compiling_announced(tell):
+                if compiled_env is None:
+                    agent.learn(env, episodes, first_seed, progress, training.after_episode(callbacks, stopping))
+                else:
+                    training.learn_compiled(
+                        agent, compiled_env, episodes, first_seed, progress, tally, checkpoints, stopping
+                    )
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"{error} `fpi check {environment}` tells what fits.") from error
         except KeyboardInterrupt:
@@ -339,17 +357,20 @@ def evaluate(
 ) -> None:
     """Play the learned policy, without learning, and tell how well it does.
 
-    The return of an episode is the sum of its rewards.
+    The return of an episode is the sum of its rewards. Random play from the
+    same start states stands beside it.
 
     Example: fpi evaluate cartpole.fpi --episodes 100
     """
     _at_least_1("--episodes", episodes)
+    from fpi.baselines import Uniform
     from fpi.cli import config, console
 
     agent = fpi.load(model)
     env = config.remembered_environment(agent, model, environment, config.parse_env_args(env_args), action_grid)
     with console.waiting(f"playing {episodes:,} episodes"):
         history = fpi.evaluate(agent, env, episodes, seed)
+        by_chance = fpi.evaluate(Uniform(actions=agent.actions, horizon=agent.horizon), env, episodes, seed).returns
     returns, steps = history.returns, history.lengths
     rows = {
         "environment": env.spec.id if env.spec else str(env),
@@ -358,6 +379,7 @@ def evaluate(
         "95% interval": console.mean_interval(returns, seed),
         "smallest, largest": f"{returns.min():.2f}, {returns.max():.2f}",
         "steps": f"{steps.mean():.1f} on average, {steps.min():,} to {steps.max():,}",
+        "mean return of random play": f"{by_chance.mean():.2f}, from the same start states",
         "at covered states": f"{history.covered_share:.1%} of decisions",
     }
     console.show_table(f"{model} in {episodes:,} episodes", rows)
@@ -404,6 +426,10 @@ def check(
     }
     console.show_table(report.environment, rows)
     console.say(console.in_options(report.verdict))
+    steps = horizon or report.time_limit
+    if report.ok and features is not None and steps is not None:
+        usual = fpi.PAC(features, actions=features.actions, horizon=steps, epsilon=config.EPSILON, ridge=config.RIDGE)
+        console.say(config.covering_advice(usual, "With the defaults of fpi train, covering everything"))
     if not report.ok:
         raise typer.Exit(1)
 

@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from fpi import envs
 from fpi.algorithms import PAC, Agent, Eluder, Regret, load
+from fpi.algorithms.theory import covering_data
 from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.features import FeatureMap, Fourier, OneHot, TileCoding
@@ -25,6 +26,7 @@ ALGORITHMS = {  # and the options of each
 }
 CLASSES = {"candidates": (), "linear-ball": ("features", "radius")}
 FEATURES = {"tiles": ("tiles", "tilings"), "fourier": ("order",), "onehot": ()}  # and the options of each
+EPSILON, RIDGE = 1.0, 1e-3  # of pac, if nothing is typed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class Recipe:
             _check_meant(given, "--features", described, FEATURES)
             complete = replace(complete, features=described)
         if self._is_pac:
-            complete = replace(complete, ridge=1e-3 if self.ridge is None else self.ridge)
+            complete = replace(complete, ridge=RIDGE if self.ridge is None else self.ridge)
         agent = complete._agent(env, horizon, episodes)
         agent.notes["train"] = _as_json(asdict(complete))
         return env, agent
@@ -286,6 +288,28 @@ def size_of(features: Any) -> str:
         return f"{features.size:,} candidate functions"
     kind = type(features.features if isinstance(features, LinearBall) else features).__name__
     return f"{features.dim:,} features ({kind})"
+
+
+def covering_advice(agent: Agent, what: str = "Covering everything") -> str:
+    """How many episodes that takes at most, and what would shorten it; empty where nobody can say."""
+    further, shorter = "", {TileCoding: ["fewer --tiles or --tilings"], Fourier: ["a lower --order"]}
+    if isinstance(agent, PAC):
+        epsilon, ridge = agent.settings.epsilon, agent.settings.ridge
+    elif isinstance(agent, Regret):
+        epsilon, ridge = 0.5, agent.ridge
+        what, further = f"{what} at level 1", ", each further level four times as many"
+    else:
+        return ""
+    dim, horizon = agent.features.dim, agent.horizon
+    data = covering_data(dim, ridge, epsilon, overlapping=getattr(agent.features, "nnz", 0) != 1)
+    if not data:
+        return ""
+    ways = shorter.get(type(agent.features), [])
+    ways += ["a shorter --horizon"] * (horizon > 1) + ["a larger --epsilon"] * (not further and epsilon < 1)
+    return (
+        f"{what} takes at most about {horizon * data:,.0f} episodes ({horizon:,} steps × {dim:,} features × "
+        f"{data / dim:.3g}){further}; play improves long before."
+    ) + (f" What shortens it: {', '.join(ways)}." if ways else "")
 
 
 def try_default_features(env: Env) -> tuple[FeatureMap | None, str]:

@@ -20,6 +20,8 @@ _TYPED_INSTEAD = (
     (r"reward_range=\((\S+), (\S+)\)", r"--reward-range \1 \2"),
     (r"gymnasium\.make\(id, max_episode_steps=(\d+)\)", r"--env-arg max_episode_steps=\1"),
     (r"\bhorizon=(\d+)", r"--horizon \1"),
+    (r"\bengine=\"(\w+)\"", r"--engine \1"),
+    (r"\bthe engine (\w+)\.", r"--engine \1."),
 )
 
 

@@ -1,4 +1,4 @@
-"""What goes on beside learning: the tally of episodes, checkpoints, and Ctrl-C."""
+"""What goes on beside learning: the choice of an engine, the tally of episodes, checkpoints, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,9 +10,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fpi.training import Callback, Episode
+import numpy as np
+
+from fpi import compiled
+from fpi.algorithms import Agent
+from fpi.compiled import CompiledEnv
+from fpi.envs import Env
+from fpi.errors import InputError
+from fpi.training import Callback, Episode, History, bar
 
 PATIENCE = 2.0  # seconds of silence
+PORTION = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
+ENGINES = ("auto", "compiled", "gymnasium")
+
+
+def choose_engine(name: str, agent: Agent, env: Env, logs: Sequence[str]) -> CompiledEnv | None:
+    """The compiled environment to learn in, or None for `env` itself; `logs` are options that want every episode."""
+    if name not in ENGINES:
+        raise InputError(f"--engine {name} is unknown; choose one of {', '.join(ENGINES)}.")
+    if name == "gymnasium":
+        return None
+    try:
+        if logs:
+            raise InputError(
+                f"{logs[0]} writes after every episode, and compiled episodes do not come back to Python in between. "
+                "Leave it out, or use --engine gymnasium."
+            )
+        return compiled.compiled_env_for(agent, env)
+    except InputError:
+        if name == "compiled":
+            raise
+        return None
 
 
 class Tally:
@@ -24,9 +52,16 @@ class Tally:
         self.covered_steps = 0
 
     def __call__(self, episode: Episode) -> None:
-        self.returns.append(episode.total_reward)
-        self.decisions += episode.length
-        self.covered_steps += episode.covered_steps
+        self._add([episode.total_reward], episode.length, episode.covered_steps)
+
+    def add(self, history: History) -> None:
+        """Many episodes at once."""
+        self._add(history.returns.tolist(), int(history.lengths.sum()), int(history.covered_steps.sum()))
+
+    def _add(self, returns: list[float], decisions: int, frozen: int) -> None:
+        self.returns += returns
+        self.decisions += decisions
+        self.covered_steps += frozen
 
     def rows(self, data_stored: int, seconds: float) -> dict[str, str]:
         tenth = max(1, len(self.returns) // 10)
@@ -44,14 +79,43 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 class Checkpoints:
-    """Save the agent every so many episodes."""
+    """Save the agent every so many episodes; never for None."""
 
-    def __init__(self, path: Path, every: int) -> None:
+    def __init__(self, path: Path, every: int | None) -> None:
         self.path, self.every = path, every
 
     def __call__(self, episode: Episode) -> None:
-        if (episode.number + 1) % self.every == 0:
-            episode.agent.save(self.path)
+        self.look_at(episode.agent)
+
+    def look_at(self, agent: Agent) -> None:
+        if self.every is not None and agent.episodes % self.every == 0:
+            agent.save(self.path)
+
+    def left(self, agent: Agent) -> float:
+        """Episodes until the next."""
+        return np.inf if self.every is None else self.every - agent.episodes % self.every
+
+
+def learn_compiled(
+    agent: Agent,
+    compiled_env: CompiledEnv,
+    episodes: int,
+    seed: int | None,
+    progress: bool,
+    tally: Tally,
+    checkpoints: Checkpoints,
+    stopping: Callable[[], bool],
+) -> None:
+    """Learn in portions, which give the bits of one piece; between them is time for all that is not learning."""
+    most, last = max(1, PORTION // agent.horizon), agent.episodes + episodes
+    with bar(agent, episodes if progress else 0) as tick:
+        while agent.episodes < last and not stopping():
+            portion = int(min(most, last - agent.episodes, checkpoints.left(agent)))
+            history = compiled.learn(agent, compiled_env, portion, seed)
+            seed = None
+            tally.add(history)
+            tick(portion, *(each.sum().item() for each in (history.returns, history.lengths, history.covered_steps)))
+            checkpoints.look_at(agent)
 
 
 @contextmanager
@@ -76,10 +140,10 @@ def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible(callbacks: Sequence[Callback]) -> Iterator[Callback]:
-    """All callbacks in one, which ends learning after a Ctrl-C.
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed.
 
-    The first Ctrl-C waits for the end of the episode, so that model and logs agree; a second one stops at once.
+    The first one waits for the end of the episode, so that model and logs agree; a second one stops at once.
     """
     asked = False
 
@@ -89,13 +153,19 @@ def interruptible(callbacks: Sequence[Callback]) -> Iterator[Callback]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.write(2, b"\nStopping after this episode; Ctrl-C again stops at once.\n")  # print may be interrupted itself
 
-    def after_episode(episode: Episode) -> bool:
-        for callback in callbacks:
-            callback(episode)
-        return asked
-
     before = signal.signal(signal.SIGINT, ask)
     try:
-        yield after_episode
+        yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def after_episode(callbacks: Sequence[Callback], stopping: Callable[[], bool]) -> Callback:
+    """All callbacks in one, which ends learning when it is time to stop."""
+
+    def call(episode: Episode) -> bool:
+        for callback in callbacks:
+            callback(episode)
+        return stopping()
+
+    return call

@@ -6,14 +6,16 @@
 >>> features = fpi.TileCoding([-4.8, -10, -0.418, -10], [4.8, 10, 0.418, 10], tiles=4, tilings=4, actions=2)
 >>> agent = fpi.PAC(features, actions=2, horizon=500, epsilon=1.0, ridge=1e-3)
 >>> history = compiled.learn(agent, env, episodes=50, seed=0)  # as agent.learn(gymnasium.make("CartPole-v1"), ...)
+
+`agent.learn(env, ..., engine="compiled")` finds the compiled environment by itself.
 """
 
 from fpi.compiled import cartpole, inverted_pendulum
-from fpi.compiled.engine import learn
+from fpi.compiled.engine import compiled_env_for, learn
 from fpi.compiled.env import Comparison, CompiledEnv, compare, get, known, register
 from fpi.compiled.stale import StaleLog
 
-__all__ = ["Comparison", "CompiledEnv", "StaleLog", "compare", "get", "known", "learn", "register"]
+__all__ = ["Comparison", "CompiledEnv", "StaleLog", "compare", "compiled_env_for", "get", "known", "learn", "register"]
 
-for _twin in (cartpole.COMPILED_ENV, inverted_pendulum.COMPILED_ENV):
-    register(_twin)
+for _env in (cartpole.COMPILED_ENV, inverted_pendulum.COMPILED_ENV):
+    register(_env)

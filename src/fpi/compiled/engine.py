@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +12,13 @@ from numba import types
 
 from fpi.algorithms import PAC, Agent
 from fpi.compiled import loop
-from fpi.compiled.env import CompiledEnv
+from fpi.compiled.env import CompiledEnv, compiled_env_of
 from fpi.datasets import EXPLORING
 from fpi.determinism import check_generator
+from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
-from fpi.training import History, TrainingState, check_count
+from fpi.training import Callback, History, TrainingState, bar, check_count
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog
@@ -45,14 +44,50 @@ def learn(
     task = task_for(agent)
     agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
     run = _Run(agent, compiled_env, task, _begin(agent, compiled_env, seed), episodes, log)
-    with _bar(episodes if progress else 0) as tick:
+    if not agent.episodes:
+        agent.warn_if_all_covered()
+    with bar(agent, episodes if progress else 0) as tick:
         try:
-            while run.row < episodes:
+            while (before := run.row) < episodes:
                 run.go_on()
-                tick(run)
+                new = slice(before, run.row)
+                rows = run.rows.returns[new], run.rows.lengths[new], run.rows.covered_steps[new]
+                tick(run.row - before, *(column.sum().item() for column in rows))
         finally:
             run.end()
     return run.history()
+
+
+def learn_in(
+    agent: Agent,
+    env: Env,
+    episodes: int,
+    seed: int | None = None,
+    progress: bool = False,
+    callback: Callback | None = None,
+) -> History:
+    """`agent.learn(env, ..., engine="compiled")`."""
+    if callback is not None:
+        raise InputError(
+            "a callback is called after every episode, and compiled episodes do not come back to Python in between. "
+            'Leave it out, or use engine="gymnasium".'
+        )
+    return learn(agent, compiled_env_for(agent, env), episodes, seed, progress)
+
+
+def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
+    """The compiled environment in which `agent` learns as it would in `env`; an InputError if there is none."""
+    check_spaces(env, agent.actions)
+    check_horizon(env, agent.horizon)
+    task_for(agent)
+    compiled_env = compiled_env_of(env)
+    if compiled_env.agrees_for is not None and agent.horizon > compiled_env.agrees_for:
+        raise InputError(
+            f"compiled episodes of {compiled_env.name} are Gymnasium's for {compiled_env.agrees_for} steps only, "
+            f"later they drift apart, and the agent has horizon={agent.horizon}. Use horizon={compiled_env.agrees_for} "
+            'or less, or engine="gymnasium".'
+        )
+    return compiled_env
 
 
 def task_for(agent: Agent) -> loop.Task:
@@ -61,7 +96,7 @@ def task_for(agent: Agent) -> loop.Task:
     if not isinstance(agent, PAC) or not isinstance(features, TileCoding | OneHot):
         raise InputError(
             f"compiled episodes know fpi.PAC with TileCoding or OneHot features; this is {type(agent).__name__} with "
-            f"{type(features).__name__}. Use agent.learn with the Gymnasium environment."
+            f"{type(features).__name__}. Use the engine gymnasium."
         )
     if isinstance(features, OneHot):
         grid, states, value = np.zeros((0, 4)), features.states, 1.0
@@ -252,36 +287,3 @@ class _Run:
     def history(self) -> History:
         rows = self.rows
         return History(rows.returns, rows.lengths, rows.stored_stage, rows.covered_steps)
-
-
-@contextlib.contextmanager
-def _bar(episodes: int) -> Iterator[Callable[[_Run], None]]:
-    """A progress bar; nothing at all for 0 episodes."""
-    if episodes == 0:
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("return {task.fields[mean]:.1f}"),
-        TextColumn("{task.fields[data]:,} data"),
-        TextColumn("{task.fields[frozen]:.0%} frozen"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns) as bar:
-        task = bar.add_task("learning", total=episodes, mean=0.0, data=0, covered_steps=0.0)
-
-        def tick(run: _Run) -> None:
-            recent = slice(max(0, run.row - 100), run.row)
-            if run.row:
-                bar.update(
-                    task,
-                    completed=run.row,
-                    mean=run.rows.returns[recent].mean(),
-                    data=run.agent.data_stored,
-                    covered_steps=run.rows.covered_steps[recent].sum() / run.rows.lengths[recent].sum(),
-                )
-
-        yield tick

@@ -7,14 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import ArrayLike, NDArray
 
-from fpi.determinism import set_generator
-from fpi.envs import Env, action_count
+from fpi.determinism import get_generator, set_generator
+from fpi.envs import ActionGrid, Env, action_count, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
-from fpi.training import check_count
+from fpi.training import check_count, environment_name
+
+# Wrappers of gymnasium.make that look on; a time limit at or beyond the horizon changes nothing either.
+ONLOOKERS = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
+LOOK = 100  # steps of the environment itself, to see that it is the one it says it is
+ALIKE = 1e-6  # largest difference on the way
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class CompiledEnv:
     """The actions, one per row, as `step` gets them; kept as an array of doubles."""
     time_limit: int | None = None
     """Steps after which Gymnasium ends an episode."""
+    agrees_for: int | None = None
+    """Steps for which its episodes are the environment's; None if they are to the end."""
 
     def __post_init__(self) -> None:
         for role in ("reset", "step"):
@@ -98,6 +106,49 @@ def get(name: str, action_grid: ArrayLike | None = None) -> CompiledEnv:
         return _KNOWN[name]
     single = np.asarray(action_grid, np.float32)  # Gymnasium's boxes of actions hold single precision
     return replace(_KNOWN[name], env_actions=single.astype(np.float64))
+
+
+def compiled_env_of(env: Env) -> CompiledEnv:
+    """The compiled version of an environment object, which must be as `gymnasium.make` makes it, or in an `ActionGrid`.
+
+    Both are played for a moment and compared. The generator of `env` is left as it was found.
+    """
+    advice = 'Leave it out, or use engine="gymnasium", which steps the environment that it is given.'
+    grid, layer = None, env
+    while isinstance(layer, gym.Wrapper):
+        if type(layer) is ActionGrid:
+            grid = layer.grid
+        elif type(layer) not in ONLOOKERS:
+            raise InputError(f"compiled episodes would pass over the wrapper {type(layer).__name__}. {advice}")
+        layer = layer.env
+    if env.render_mode == "human":
+        raise InputError(f'compiled episodes show nothing, and the environment has render_mode="human". {advice}')
+    if env.spec is None:
+        raise InputError(
+            f"compiled episodes are found by name, and this {type(layer).__name__} has none. Make it by "
+            'gymnasium.make(name), or use engine="gymnasium".'
+        )
+    compiled_env = replace(get(env.spec.id, grid), time_limit=time_limit(env))
+    name = environment_name(env)
+    if compiled_env.environment != name:
+        raise InputError(
+            f"compiled episodes are those of {compiled_env.environment}, and this is {name}. Make it by "
+            f'gymnasium.make("{compiled_env.name}") alone, or use engine="gymnasium".'
+        )
+    found = get_generator(env)
+    try:
+        limit = min(LOOK, compiled_env.time_limit or LOOK)
+        seen = compare(replace(compiled_env, time_limit=limit), gym.wrappers.TimeLimit(env, limit), episodes=1)
+    finally:
+        set_generator(env, found)
+    if not seen.difference <= ALIKE or seen.returns:
+        raise InputError(
+            f"this environment calls itself {compiled_env.name} and plays otherwise than its compiled version: over "
+            f"{seen.steps} steps of the same actions observations differed by up to {seen.difference:.3g}"
+            f"{', and returns too' if seen.returns else ''}. Something in it was changed, so use "
+            'engine="gymnasium", which steps it as it is.'
+        )
+    return compiled_env
 
 
 @dataclass(frozen=True)
