@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from test_eluder_dimension import greedy_sequence
 
 import fpi
 from fpi import function_classes, testbeds
@@ -585,9 +586,6 @@ def test_the_class_in_the_documentation():
             np.testing.assert_allclose(prefixes.estimates(rows, k), listed.estimates(values, k), atol=0.002)
     covers = [function_classes.first_cover(prefixes, heights.rows(state, 0), np.ones(2, bool)) for state in range(3)]
     assert covers[0] == 0 and covers[1] > 0 and covers[2] >= covers[1]
-    made = [
-        len(function_classes.eluder_sequence(heights, np.linspace(0, 1, 101)[:, None], epsilon))
-        for epsilon in (0.5, 0.05)
-    ]
+    made = [len(greedy_sequence(heights, np.linspace(0, 1, 101)[:, None], epsilon)) for epsilon in (0.5, 0.05)]
     assert 0 < made[0] <= heights.eluder_bound(0.5) and 1 < made[1] <= heights.eluder_bound(0.05)
     assert len(prefixes) <= function_classes.dataset_bound(heights, 0.25, beta, 1_000)

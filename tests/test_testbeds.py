@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[1]
 SMALL = [
     testbeds.Diamond(3),
     testbeds.LinBandit(d=4, K=5),
-    testbeds.LinBandit(d=2, K=2, margin=0.5, seed=3),
+    testbeds.LinBandit(d=2, K=2, seed=3),
     testbeds.HubNet(B=2, m=3, K=3, p=2, seed=1),
     testbeds.HubCorridor(B=2, m=2, K=3, p=2, q=1, seed=2),
     testbeds.HubCorridor(B=1, m=3, K=2, junk=3, seed=4),
@@ -422,18 +422,6 @@ def test_rotation_hides_the_blocks_and_changes_no_value():
     assert testbed.theta_bound == base.theta_bound
 
 
-def test_the_margin_of_the_bandit():
-    def lead(bandit, state):
-        best, second = sorted((bandit.mean(state, arm) for arm in range(bandit.K)), reverse=True)[:2]
-        return best - second
-
-    easy, hard = testbeds.LinBandit(d=4, K=5, margin=0.2), testbeds.LinBandit(d=4, K=5)
-    assert min(lead(easy, state) for state in easy.held_out(200)) >= 0.2
-    assert min(lead(hard, state) for state in hard.held_out(200)) < 0.02
-    with pytest.raises(InputError, match="none of 10,000 contexts has a best arm that is margin=0.9 ahead"):
-        testbeds.LinBandit(d=4, K=20, margin=0.9)
-
-
 # Starts
 
 
@@ -455,7 +443,7 @@ def test_the_phases_of_the_trap():
 
 
 def test_drifting_contexts_come_along_one_axis_after_another():
-    bandit = testbeds.LinBandit(d=4, K=3, order="drifting", margin=0.05)
+    bandit = testbeds.LinBandit(d=4, K=3, order="drifting")
     env = bandit.env()
     best = []
     for episode in range(63):
@@ -470,10 +458,10 @@ def test_drifting_contexts_come_along_one_axis_after_another():
 
 @pytest.mark.parametrize("noise", ["none", "bernoulli"])
 def test_ordered_starts_can_be_replayed_and_begin_again_with_a_seed(noise):
-    bandit = testbeds.LinBandit(d=3, K=2)
-    starts = bandit.held_out(4)
-    testbed = testbeds.Ordered(bandit, lambda episode: starts[episode % 4])
-    env = testbed.env(noise)
+    bandit = testbeds.LinBandit(d=3, K=2, order="drifting")
+    starts = [bandit.start(np.random.default_rng(), episode) for episode in range(6)]
+    assert len(set(starts)) == 6
+    env = bandit.env(noise)
     seen = []
     for episode in range(6):
         before = get_generator(env) if episode else None
@@ -483,7 +471,7 @@ def test_ordered_starts_can_be_replayed_and_begin_again_with_a_seed(noise):
         if before is not None:
             report = replay(env, before, [np.int64(1)], [observation])
             assert report is not None and report.agrees
-    assert seen == [*starts, *starts[:2]]
+    assert seen == starts
     assert bandit.state(env.reset(seed=3)[0]) == starts[0]
     assert check(env).verdict.startswith("Fit for FPI with changes: choose a horizon")
 
@@ -541,7 +529,8 @@ def test_environments_follow_the_testbed_and_say_nothing_more(testbed):
 
 @pytest.mark.parametrize(("noise", "deviation"), [("bernoulli", 0.5), ("uniform", 0.3)])
 def test_rewards_are_drawn_around_the_mean(noise, deviation):
-    testbed = testbeds.Ordered(testbeds.LinBandit(d=3, K=2, seed=1), lambda episode: (0, 5))
+    testbed = testbeds.LinBandit(d=3, K=2, seed=1)
+    testbed.draw = lambda rng: (0, 5)
     env = testbed.env(noise)
     for action in range(2):
         mean = testbed.mean((0, 5), action)

@@ -1,4 +1,4 @@
-"""Knobs that work on any testbed: turned features, ordered starts, shifted means."""
+"""Wrappers for any testbed: rotated features, misspecified means."""
 
 from __future__ import annotations
 
@@ -81,21 +81,6 @@ class Rotated(_Changed):
     def _turn(self, rows: FloatArray, stage: int) -> FloatArray:
         turned: FloatArray = _hash.turn(rows, self._matrices[stage])
         return turned
-
-
-@dataclass
-class Ordered(_Changed):
-    """Starts chosen by an adversary: `order` gives the start state of the episode with this number, from 0."""
-
-    base: Testbed
-    order: Callable[[int], State]
-
-    @property
-    def ordered(self) -> bool:
-        return True
-
-    def start(self, rng: np.random.Generator, episode: int) -> State:
-        return self.order(episode)
 
 
 @dataclass
