@@ -157,5 +157,5 @@ def test_bad_input():
     for values in (np.ones(3), np.ones((0, 2)), np.array([[np.nan, 1.0]])):
         with pytest.raises(InputError, match="values have the shape"):
             eluder_dimension(values, 0.5)
-    with pytest.raises(InputError, match="epsilon=0"):
+    with pytest.raises(InputError, match="epsilon is 0"):
         eluder_dimension(np.eye(2), 0)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import envs
+from fpi._validation import check_whole
 from fpi.datasets import Act
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
@@ -156,9 +157,9 @@ def learn(
     callback: Callback | None = None,
 ) -> History:
     """Play and learn; see `fpi.PAC.learn`."""
-    check_count("episodes", episodes)
+    check_whole("episodes", episodes)
     if seed is not None:
-        check_count("seed", seed)
+        check_whole("seed", seed)
         seed = int(seed)
     env_actions = _env_actions(env, learner)
     envs.check_horizon(env, learner.horizon)
@@ -344,8 +345,8 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
     An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
     `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
     """
-    check_count("episodes", episodes)
-    check_count("seed", seed)
+    check_whole("episodes", episodes)
+    check_whole("seed", seed)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, np.int64)
     covered = np.zeros(episodes, np.int64)
@@ -419,11 +420,6 @@ def _env_actions(env: Env, learner: Player) -> EnvActions:
     """The environment's own action for every code; numpy's integers are what its space checks fastest."""
     first = envs.check_spaces(env, learner.actions)
     return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
-
-
-def check_count(name: str, number: Any) -> None:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**63:
-        raise InputError(f"{name} is {number!r}; pass a whole number from 0 to 2**63 - 1.")
 
 
 def environment_name(env: Env) -> str:

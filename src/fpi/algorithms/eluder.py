@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpi.algorithms.agent import Common, check_real, check_whole
+from fpi._validation import check_real, check_whole
+from fpi.algorithms.agent import Common
 from fpi.algorithms.levels import LeveledAgent, check_elimination
 from fpi.algorithms.theory import LevelBounds
 from fpi.envs import Env

@@ -170,8 +170,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
+    from fpi import _files
     from fpi.cli import console, report
-    from fpi.experiment import speed, statistics, storage
+    from fpi.experiment import speed, statistics
 
     found = statistics.measure(study, out)
     summary = statistics.summarise(study, found)
@@ -179,7 +180,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     if study.settings:
         with console.waiting("measuring the speed of bare environments"):
             summary["speed"] = speed.measure(study, out)
-    storage.write_json(out / "summary.json", summary)
+    _files.write_json(out / "summary.json", summary)
     for told in _warnings(study, out):
         typer.echo(f"Warning: {told}", err=True)
     if study.settings:

@@ -12,10 +12,11 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import ArrayLike, NDArray
 
+from fpi._validation import check_whole
 from fpi.determinism import get_generator, set_generator
 from fpi.envs import ActionGrid, Env, action_count, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
-from fpi.training import check_count, environment_name
+from fpi.training import environment_name
 
 # Wrappers of gymnasium.make that look on; a time limit at or beyond the horizon changes nothing either.
 ONLOOKERS = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
@@ -169,8 +170,8 @@ def compare(
     """Play the same actions in both, from the same generator. They are random unless a policy (observation, stage)
     -> action is given, which sees the observations of `env`.
     """
-    check_count("episodes", episodes)
-    check_count("seed", seed)
+    check_whole("episodes", episodes)
+    check_whole("seed", seed)
     count = len(compiled_env.env_actions)
     if action_count(env) != count:
         raise EnvironmentMismatch(

@@ -11,11 +11,11 @@ import gymnasium as gym
 import numpy as np
 
 from fpi import algorithms, envs
+from fpi._validation import check_whole
 from fpi.algorithms import Agent
 from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import FpiError, InputError
 from fpi.features import from_config
-from fpi.training import check_count
 
 ALGORITHMS = ("PAC", "Regret")
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
@@ -43,9 +43,7 @@ class Setting:
             _check(name, getattr(self, name), str, "a name in quotes")
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
-        check_count("episodes", self.episodes)
-        if self.episodes < 1:
-            raise InputError(f"episodes is {self.episodes}; pass a whole number of at least 1.")
+        check_whole("episodes", self.episodes, least=1)
         if self.algorithm not in ALGORITHMS:
             raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
 
@@ -136,7 +134,7 @@ class Study:
 
     def __post_init__(self) -> None:
         for seed in self.seeds:
-            check_count("a seed", seed)
+            check_whole("a seed", seed)
         if (self.settings and not self.seeds) or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds are {list(self.seeds)}; give at least one, and each only once.")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fpi._validation import check_positive
 from fpi.errors import InputError
-from fpi.function_classes._checks import positive
 from fpi.function_classes.base import FloatArray
 
 EQUAL = 1e-12
@@ -46,7 +46,7 @@ def eluder_dimension(values: npt.ArrayLike, epsilon: float, *, effort: int = 1_0
     array = np.asarray(values, np.float64)
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise InputError(f"values have the shape {array.shape}, expected (functions, points) of finite numbers.")
-    positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     first, second = np.triu_indices(len(array), 1)
     squares = (array[first] - array[second]) ** 2
     ends = np.unique(np.sqrt(squares))[::-1]

@@ -14,9 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed, check_whole
+from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed
 
 CANDIDATES = 16
 
@@ -71,9 +72,9 @@ class LinBandit(_Contextual):
     slope: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        check_whole("d", self.d, 2)
-        check_whole("K", self.K, 2)
-        check_whole("seed", self.seed, 0)
+        check_whole("d", self.d, 2, bits=62)
+        check_whole("K", self.K, 2, bits=62)
+        check_whole("seed", self.seed, 0, bits=62)
         if self.order not in ("random", "drifting"):
             raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
         self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
@@ -127,7 +128,7 @@ class HubNet(_Contextual):
 
     def __post_init__(self) -> None:
         for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         self._lay_out(self.K, 1 + self.B, (self.p + 1, 0, int(self.m), 0), np.array([0.5, 0, 0.7, 0]))
         self.lowest, self.highest = (0, 0), (self.horizon, CONTEXTS - 1)
 
@@ -172,7 +173,7 @@ class HubCorridor(_Contextual):
 
     def __post_init__(self) -> None:
         for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("q", 1), ("junk", 0), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         widths = (self.p + 1, self.q + 1, int(self.m), int(self.junk))
         self._lay_out(self.K, 1 + 3 * self.B, widths, np.array([0.3, 0.3, 0.7, 0.35]))
         self._side_weights = [
