@@ -171,9 +171,10 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
+    from fpi import _files
     from fpi.cli import console
     from fpi.cli.report import write_report
-    from fpi.experiment import speed, storage
+    from fpi.experiment import speed
     from fpi.report import read, summarise
 
     found = read(out)
@@ -182,7 +183,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     if study.settings:
         with console.waiting("measuring the speed of bare environments"):
             summary["speed"] = speed.measure(study, out)
-    storage.write_json(out / "summary.json", summary)
+    _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
         typer.echo(f"Warning: {told}", err=True)
     if study.settings:
