@@ -98,7 +98,7 @@ class Summary:
 
 
 class Agent:
-    """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
+    """Base class of the algorithms: training loop, atomic end of an episode, save and load.
 
     An algorithm adds how it acts while it learns (`begin_episode`), the same as a question that changes nothing
     (`decide`), the best estimate (`greedy`), and why (`explain`).
