@@ -11,10 +11,11 @@ from matplotlib import colormaps
 from numpy.typing import NDArray
 
 from benchmarks.pac_studies import layers, measured, ranks
-from fpi.plots import BLUE, GREY, RED, WINDOW, _finish, _panels
+from fpi.report.figures import BLUE, GREY, RED, _panels, save
 from fpi.training import Episode
 from fpi.verify.instances import Instance
 
+WINDOW = 100  # episodes that a smoothed curve averages over
 LEARNING = Instance("LinBandit, d = 3, K = 5, ε = 0.1", "LinBandit", {"d": 3, "K": 5}, episodes=12_000)
 GROWING = Instance(
     "HubCorridor, H = 7, ε = 0.2", "HubCorridor", {"B": 2, "m": 3, "K": 4, "junk": 2}, epsilon=0.2, episodes=3_000
@@ -128,7 +129,7 @@ def draw_learning(runs: Sequence[Curves], path: Path) -> None:
     right.set(xscale="log", yscale="log", xlabel="episode", ylabel="sum of losses", title="Regret")
     right.set_ylim(bottom=0.5)
     right.text(episodes[-1] / 40, allowed_regret(first)[-1] / 12, "what Theorem 1 allows ", color=RED, ha="right")
-    _finish(figure, f"{first.name}, {len(runs)} seeds", path)
+    save(figure, path, f"{first.name}, {len(runs)} seeds")
 
 
 def allowed_regret(run: Curves) -> NDArray[np.float64]:
@@ -159,7 +160,7 @@ def draw_growth(runs: Sequence[Curves], path: Path) -> None:
     axes.set_ylim(1, 3 * first.dataset_bound)
     axes.set_xlim(0, 1.35 * episodes[-1])
     axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(0.8, 0))
-    _finish(figure, first.name, path)
+    save(figure, path, first.name)
 
 
 def draw_freezing(maps: Sequence[FreezeMap], path: Path) -> None:
@@ -175,4 +176,4 @@ def draw_freezing(maps: Sequence[FreezeMap], path: Path) -> None:
         axes.set_xticks(range(0, when.shape[1], 5))
         axes.set_yticks(range(0, when.shape[0], 5))
         figure.colorbar(picture, ax=axes, label="frozen after this many episodes", shrink=0.8)
-    _finish(figure, "DeepSea: when cells froze (× never)", path)
+    save(figure, path, "DeepSea: when cells froze (× never)")

@@ -30,6 +30,7 @@ _HOMES = {
 _MODULES = (
     "algorithms",
     "baselines",
+    "callbacks",
     "compiled",
     "determinism",
     "envs",
@@ -37,6 +38,7 @@ _MODULES = (
     "features",
     "function_classes",
     "regression",
+    "report",
     "statistics",
     "testbeds",
     "training",

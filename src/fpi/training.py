@@ -25,6 +25,7 @@ from fpi.datasets import Act
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+from fpi.history import Evaluation, History
 
 
 @dataclass(frozen=True)
@@ -114,25 +115,6 @@ class Episode:
 Callback = Callable[[Episode], Any]
 COUNTED_TOGETHER = 64  # episodes
 EnvActions = list[np.int64]
-
-
-@dataclass(frozen=True)
-class History:
-    """One number per episode: raw return, length, stage of the stored datum or -1, decisions at covered states."""
-
-    returns: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    stored_stage: NDArray[np.int64]
-    covered_steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Empty where nobody counted."""
-
-    def __len__(self) -> int:
-        return len(self.returns)
-
-    @property
-    def covered_share(self) -> float:
-        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
-        return float(self.covered_steps.sum() / self.lengths.sum()) if len(self.covered_steps) else math.nan
 
 
 # Engines are named here, not imported: compiled code stands above the algorithms whose data it fills.
@@ -339,7 +321,7 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
     )
 
 
-def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
     """Play the learned policy. Every agent meets the same start states under the same `seed`.
 
     An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
@@ -355,7 +337,7 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
         rewards, known = zip(*episode, strict=True)
         returns[i], lengths[i], covered[i] = math.fsum(rewards), len(rewards), known.count(True)
         told = told and None not in known
-    return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+    return Evaluation(returns, lengths, covered if told else None)
 
 
 def evaluation(agent: Player, env: Env, episodes: int, seed: int) -> Iterator[Iterator[tuple[float, bool | None]]]:

@@ -18,7 +18,8 @@ from fpi.algorithms.theory import Constants
 from fpi.datasets import EXPLORING, Act, Datasets, ExploringStep
 from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
-from fpi.training import Callback, Decision, History, Policy, TrainingState
+from fpi.history import History
+from fpi.training import Callback, Decision, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
 

@@ -31,7 +31,8 @@ from fpi.envs import Env
 from fpi.errors import InputError
 from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.function_classes.datasets import ClassDatasets
-from fpi.training import Callback, History
+from fpi.history import History
+from fpi.training import Callback
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from fpi.baselines import _ridge
 from fpi.datasets import Act
 from fpi.envs import Env, RewardRange
 from fpi.features import FeatureMap, as_feature_map
-from fpi.training import Callback, History, TrainingState
+from fpi.history import History
+from fpi.training import Callback, TrainingState
 
 
 class Baseline:

@@ -19,7 +19,8 @@ from fpi.determinism import check_generator
 from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
-from fpi.training import Callback, History, TrainingState, bar
+from fpi.history import History
+from fpi.training import Callback, TrainingState, bar
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog

@@ -19,6 +19,7 @@ from fpi.features import from_config
 
 ALGORITHMS = ("PAC", "Regret")
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
+CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def _check(name: str, value: Any, kind: type, wanted: str) -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, and how the results decide whether it holds here (see `statistics.JUDGES`)."""
+    """A sentence, and how the results decide whether it holds here (see `fpi.report.claims`)."""
 
     text: str
     kind: str
@@ -116,6 +117,10 @@ class Claim:
     """The least number of seeds, and of episodes in each run, that can tell. With fewer nothing is judged."""
     question: str = ""
     """What is left open then, as in "whether exact freezing earns more than none"."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in CLAIM_KINDS:
+            raise InputError(f"there are no claims of the kind {self.kind!r}; choose one of {', '.join(CLAIM_KINDS)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +203,12 @@ class Job:
 
     @property
     def id(self) -> str:
-        return f"{self.name}{SEPARATOR}seed-{self.seed:03d}"
+        return run_id(self.name, self.seed)
+
+
+def run_id(setting: str, seed: int) -> str:
+    """What a run and its folder are called."""
+    return f"{setting}{SEPARATOR}seed-{seed:03d}"
 
 
 def probe_episodes(episodes: int) -> list[int]:
