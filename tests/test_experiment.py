@@ -110,13 +110,13 @@ KILLING = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
 import numpy as np
-from test_experiment import conduct, study, Local
+from test_experiment import run_study, study, Local
 
 chance, kills, finished = np.random.default_rng(0), 0, 0
 while kills < 10 or not finished:  # a quick computer may need several folders for ten kills
     out = Path(sys.argv[1], str(finished))
     options = {"backend": Local(2, start="fork"), "seconds": 0.02}
-    command = multiprocessing.get_context("fork").Process(target=conduct, args=(study(), out), kwargs=options)
+    command = multiprocessing.get_context("fork").Process(target=run_study, args=(study(), out), kwargs=options)
     command.start()
     command.join(chance.uniform(0.02, 0.4) if kills < 10 else None)
     if command.exitcode is None:
@@ -147,7 +147,7 @@ def test_a_kill_takes_the_workers_along(tmp_path):
         "def tell(*_):\n    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
         "long = study(0, exact=replace(CARTPOLE, episodes=10**7))\n"
         "place, watch = Local(1, start='fork'), lambda *_: nullcontext(tell)\n"
-        "conduct(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
+        "run_study(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "out"]
     process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)

@@ -149,7 +149,7 @@ def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch,
     def refuse(*_, **__):
         raise InputError("nothing is run here")
 
-    monkeypatch.setattr("fpi.experiment.conduct", refuse)
+    monkeypatch.setattr("fpi.experiment.run_study", refuse)
     told = fpi("figure2", *size.split(), "--engine", "compiled", "--out", tmp_path)
     title, about, left_open, runs = told.stdout.splitlines()
     assert title == "Figure 2: what freezing does" and all(f"`{label}`" in about for label in studies.FREEZING)
@@ -159,7 +159,7 @@ def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch,
 
 
 def test_the_full_size_leaves_nothing_open(monkeypatch, tmp_path):
-    monkeypatch.setattr("fpi.experiment.conduct", lambda *_, **__: sys.exit(3))
+    monkeypatch.setattr("fpi.experiment.run_study", lambda *_, **__: sys.exit(3))
     assert "cannot tell" not in fpi("figure2", "--full", "--out", tmp_path).stdout
 
 
@@ -230,7 +230,7 @@ def test_the_example_is_short_and_runs(tmp_path):
 def test_the_page_shows_the_example_and_a_study_in_python(tmp_path):
     page = (ROOT / "docs/reproduce.md").read_text()
     assert EXAMPLE.read_text() in page
-    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "conduct(" in block)
+    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "run_study(" in block)
     assert len(script.splitlines()) <= 20
     small = script.replace("episodes=2_000", "episodes=3")
     told = subprocess.run([sys.executable, "-c", small], cwd=tmp_path, capture_output=True, text=True)
