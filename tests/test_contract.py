@@ -19,7 +19,7 @@ from layered import LayeredMDP
 
 import fpi
 from fpi import algorithms
-from fpi.errors import CheckFailed, InputError
+from fpi.errors import CheckFailed, EnvironmentMismatch, InputError
 from fpi.training import History, Policy
 
 SEED = 3
@@ -262,11 +262,11 @@ def test_global_generators_are_where_they_were_after_the_checks():
     [
         ((pac(tiles)(),), "pass the one it is for"),
         ((functools.cache(pac(tiles)), POINTS), "same agent twice"),
-        ((pac(tiles), functools.partial(gym.make, "Pendulum-v1")), "numbered"),
+        ((pac(tiles), functools.partial(gym.make, "Pendulum-v1")), "needs a Discrete action space"),
     ],
 )
 def test_what_cannot_be_checked_is_said(arguments, says):
-    with pytest.raises(InputError, match=says):
+    with pytest.raises((InputError, EnvironmentMismatch), match=says):
         fpi.check_agent(*arguments)
 
 
@@ -647,8 +647,8 @@ regression.ROOM = 16
 class StoresEverywhere(fpi.PAC):
     '''Stores an uncovered step when it comes, at all stages, and compares decisions with what the data say.'''
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def and_store(observation, stage):
             known = self.datasets.consult(observation, stage)
@@ -658,14 +658,14 @@ class StoresEverywhere(fpi.PAC):
             code = decide(observation, stage)
             assert code == 2 * action + explores, (stage, code, action, explores)
             for other in range(3 * explores):
-                self.datasets.append(self.datasets.kept, other, action, 0.5, trail.episodes)
+                self.datasets.append(self.datasets.kept, other, action, 0.5, training_state.episodes)
             return code
 
         return and_store
 
 agent = StoresEverywhere(tiles(), actions=2, horizon=3, epsilon=0.3, ridge=0.5, explore="widest")
 history = agent.learn(POINTS(), 100, seed=3)
-assert agent.data_stored > 100 and history.frozen.any()
+assert agent.data_stored > 100 and history.covered_steps.any()
 """
 
 

@@ -172,7 +172,7 @@ def test_rules_differ():
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "two stages", "two functions"])
 def test_actions_are_eliminated(name):
     literal, env, _ = play(WORLDS[name])
-    level_states = [literal.level_state(env.observation(0, state), 0) for state in range(env.sizes[0])]
+    level_states = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
     left = [len(rung.allowed) for rungs in level_states for rung in rungs]
     assert env.actions in left and min(left) < env.actions
 
@@ -228,8 +228,8 @@ def test_dependence_alone_decides_somewhere():
 
 def test_worlds_hold_what_their_names_say():
     literal, env, _ = play(WORLDS["agreement"])
-    frozen = [literal.level_state(env.observation(0, state), 0)[0].k for state in (0, 1)]
-    assert frozen == [0, 0] and len(literal.level_state(env.observation(0, 0), 0)) == literal.levels
+    frozen = [literal.standing(env.observation(0, state), 0)[0].k for state in (0, 1)]
+    assert frozen == [0, 0] and len(literal.standing(env.observation(0, 0), 0)) == literal.levels
     assert play(WORLDS["one episode"])[0].levels == 1
     literal, _, episodes = play(WORLDS["one function"])
     assert all(explored == -1 for _, explored, _ in episodes) and not any(map(len, literal.datasets.values()))
@@ -269,7 +269,7 @@ def test_the_reference_by_hand():
     episodes = [literal.learn_episode(env) for _ in range(12)]
     assert episodes[:7] == [([0], 0, [1])] * 3 + [([0], 0, [2])] * 4
     assert episodes[7:] == [([1], 0, [3])] * 5  # 0.6 behind is more than 2 / 4, so one arm is left
-    first, second, third = literal.level_state(0, 0)[:3]
+    first, second, third = literal.standing(0, 0)[:3]
     assert (first.k, second.k, third.k) == (3, 4, 5)
     assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [0, 1], [1]]
 

@@ -147,7 +147,7 @@ def assert_same_standing(agent, literal, env):
             assert agent.predict(observation, stage) == literal.predict(observation, stage)[0]
             assert agent.predict(observation, stage, explore=False) == literal.greedy(observation, stage)
             if state % 4 == 0:
-                level_states, rungs = agent.level_states(observation, stage), literal.level_state(observation, stage)
+                level_states, rungs = agent.level_states(observation, stage), literal.standing(observation, stage)
                 assert len(level_states) == len(rungs)
                 for level_state, rung in zip(level_states, rungs, strict=True):
                     assert_same_rung(level_state, rung, literal, literal.rows(observation, stage), stage)
@@ -189,7 +189,7 @@ def test_rules_differ():
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "three stages", "tiles", "one-hot"])
 def test_actions_are_eliminated(name):
     literal, env, _ = play(WORLDS[name])
-    level_states = [literal.level_state(env.observation(0, state), 0) for state in range(env.sizes[0])]
+    level_states = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
     left = [len(rung.allowed) for rungs in level_states for rung in rungs]
     assert env.actions in left and min(left) < env.actions
 
@@ -219,7 +219,7 @@ def test_worlds_hold_what_their_names_say():
         assert max(len(data) for data in play(WORLDS[name])[0].datasets.values()) > 128
 
     literal, env, _ = play(WORLDS["zero and tiny"])
-    first, second, third = (literal.level_state(env.observation(0, state), 0) for state in range(3))
+    first, second, third = (literal.standing(env.observation(0, state), 0) for state in range(3))
     assert {rung.k for rung in first} == {0} and len(first) == 40  # zero features: sure at once, at every level
     assert second[0].k == 0 < third[0].k
 
@@ -285,7 +285,7 @@ def test_the_reference_by_hand():
     assert episodes[:6] == [([0], 0, [1])] * 3 + [([1], 0, [1])] * 3
     assert episodes[6:] == [([1], 0, [2])] * 15 + [([1], 0, [3])] * 3
     assert [len(literal.datasets[0, level]) for level in (1, 2, 3)] == [6, 15, 3]
-    first, second, third = literal.level_state(0, 0)
+    first, second, third = literal.standing(0, 0)
     assert first.values.astype(float) == pytest.approx([0.15, 0.6])
     assert (first.k, second.k, third.k) == (6, 15, None)
     assert [rung.allowed.tolist() for rung in (first, second, third)] == [[0, 1], [1], [1]]
@@ -318,7 +318,7 @@ def test_a_width_at_the_edge_is_ill_posed(distance):
         lambda observation, stage: np.array([[0.3, 0.4]]) * (1 + distance), actions=1, horizon=1, ridge=(1 + TIE) ** -2
     )
     with pytest.raises(IllPosed):
-        literal.level_state(0, 0)
+        literal.standing(0, 0)
 
 
 @pytest.mark.parametrize("elimination", ELIMINATIONS)
@@ -330,7 +330,7 @@ def test_a_value_at_the_edge_is_ill_posed(elimination):
         literal = LiteralRegret(features, actions=2, horizon=1, scale=scale, elimination=elimination, explore="first")
         for _ in range(6):
             literal.learn_episode(env)
-        return literal.level_state(0, 0)[1].allowed.tolist()
+        return literal.standing(0, 0)[1].allowed.tolist()
 
     low, high = 1e-4, 1.0
     assert left(low) == [1] and left(high) == [0, 1]

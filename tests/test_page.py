@@ -115,7 +115,7 @@ READ = """text => {
   const style = getComputedStyle(text);
   const size = parseFloat(style.fontSize) * picture.width / text.ownerSVGElement.viewBox.baseVal.width;
   return {
-    size, ink: style.fill, below, left: place.left, right: place.right, top: place.max_value, bottom: place.bottom,
+    size, ink: style.fill, below, left: place.left, right: place.right, top: place.top, bottom: place.bottom,
     inside: place.left >= picture.left && place.right <= picture.right && place.bottom <= picture.bottom,
   };
 }"""

@@ -115,7 +115,7 @@ def test_figure_2_small(figure_2):
     out, told = figure_2
     assert told.exit_code == 0, told.output
     text = " ".join(told.stdout.split())
-    assert "12 runs (2 seeds of 30 episodes) with the compiled engine" in text
+    assert "12 runs, 6 settings × 2 seeds, with the compiled engine" in text
     assert "Claim by claim" in text and "Steps per second and core" in text
     claims = text.partition("Claim by claim")[2]
     assert claims.count("holds") == claims.count("no stored return is stale") == 2  # the others take more seeds
@@ -154,7 +154,7 @@ def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch,
     title, about, left_open, runs = told.stdout.splitlines()
     assert title == "Figure 2: what freezing does" and all(f"`{label}`" in about for label in studies.FREEZING)
     assert left_open.startswith(OPEN[size])
-    assert re.fullmatch(rf"\d+ runs \(.*\) with the compiled engine, into {tmp_path}\.", runs)
+    assert re.fullmatch(rf"\d+ runs, 6 settings × \d seeds, with the compiled engine, into {tmp_path}\.", runs)
     assert "nothing is run here" in told.stderr
 
 

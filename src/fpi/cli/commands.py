@@ -404,14 +404,14 @@ def check(
 
     Example: fpi check CartPole-v1
     """
-    from fpi import check_env
+    from fpi import determinism
     from fpi.cli import config, console
-    from fpi.environments import make_environment
+    from fpi.envs import make_environment
 
     env = make_environment(environment, config.parse_env_args(env_args), action_grid)
     features, none_because = config.try_default_features(env)
     with console.waiting(f"playing {episodes} episodes twice"):
-        report = check_env.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
+        report = determinism.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
     low, high = report.rewards
     shortest, longest = min(report.lengths), max(report.lengths)
     norm = report.feature_norm
@@ -458,7 +458,7 @@ def render(
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     _check_writable(out)
     from fpi.cli import config, console, gif
-    from fpi.environments import extras_named
+    from fpi.envs import extras_named
 
     gif.choose_offscreen()
     agent = fpi.load(model)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import fpi
 from fpi.cli import console, gif
-from fpi.environments import make_environment
+from fpi.envs import make_environment
 from fpi.errors import MissingExtra
 from fpi.experiment.config import run_id
 from fpi.report import figures, read, write_page

@@ -41,7 +41,7 @@ def reproduce(
             help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
         ),
     ],
-    quick: Annotated[bool, _flag("--quick", "A look: too small for the claims.", SIZE)] = False,
+    quick: Annotated[bool, _flag("--quick", "A look: too small for most claims.", SIZE)] = False,
     full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
     seeds: Annotated[int | None, _option("So many seeds instead.", "N", SIZE, "as the study says")] = None,
     episodes: Annotated[int | None, _option("So many episodes instead.", "N", SIZE, "as the study says")] = None,
@@ -121,8 +121,8 @@ def _opening(study: Study, engine: str, place: Path) -> Iterator[str]:
     yield study.title
     yield from filter(None, (study.about, _left_open(study, engine)))
     if study.settings:
-        runs = len(study.settings) * len(study.seeds)
-        yield f"{runs} runs ({_size(study)}) with the {engine} engine, into {place}."
+        settings, seeds = len(study.settings), len(study.seeds)
+        yield f"{settings * seeds} runs, {settings} settings × {seeds} seeds, with the {engine} engine, into {place}."
 
 
 def _left_open(study: Study, engine: str) -> str:
@@ -138,12 +138,8 @@ def _left_open(study: Study, engine: str) -> str:
         f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
         for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
     )
-    return f"{_size(study)} cannot tell {'; nor '.join(told)}." if questions else ""
-
-
-def _size(study: Study) -> str:
-    seeds = len(study.seeds)
-    return f"{seeds} seed{'s' if seeds > 1 else ''} of {study.episodes:,} episodes"
+    size = f"{len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''} of {study.episodes:,} episodes"
+    return f"{size} cannot tell {'; nor '.join(told)}." if questions else ""
 
 
 def _command(study: str, size: str, engine: str) -> list[str]:
@@ -171,9 +167,10 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
+    from fpi import _files
     from fpi.cli import console
     from fpi.cli.report import write_report
-    from fpi.experiment import speed, storage
+    from fpi.experiment import speed
     from fpi.report import read, summarise
 
     found = read(out)
@@ -182,7 +179,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     if study.settings:
         with console.waiting("measuring the speed of bare environments"):
             summary["speed"] = speed.measure(study, out)
-    storage.write_json(out / "summary.json", summary)
+    _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
         typer.echo(f"Warning: {told}", err=True)
     if study.settings:

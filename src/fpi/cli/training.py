@@ -15,7 +15,7 @@ import numpy as np
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.compiled import CompiledEnv
-from fpi.control import Env
+from fpi.envs import Env
 from fpi.errors import InputError
 from fpi.training import Callback, Episode, bar
 

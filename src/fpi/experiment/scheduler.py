@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from fpi import _files
 from fpi.errors import InputError
 from fpi.experiment import storage
 from fpi.experiment.backends import Backend, Local, WorkerDied
@@ -50,7 +51,7 @@ def run_study(
             raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another --out.")
         made_by = {"versions": storage.versions(), "revision": storage.revision()}
         places = {job: RunFolder(out, job, made_by) for job in jobs}
-        storage.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
+        _files.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
         waiting = deque(job for job in jobs if not places[job].finished)
         if waiting:
             with backend or Local() as place, watch(tuple(waiting), len(jobs) - len(waiting)) as tell:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi._files import write_bytes
 from fpi.errors import InputError
-from fpi.experiment.storage import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -231,4 +231,4 @@ def save(figure: Figure, path: Path, title: str = "") -> None:
         figure.suptitle(title)
     content = io.BytesIO()
     figure.savefig(content, dpi=120, format=path.suffix[1:])
-    replace_file(path, content.getvalue())
+    write_bytes(path, content.getvalue())

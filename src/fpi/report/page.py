@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from fpi._files import write_bytes
 from fpi.errors import MissingExtra
-from fpi.experiment.storage import replace_file
 from fpi.report import charts, figures, freezing_diagram, tables, template
 from fpi.report.charts import Chart
 from fpi.report.results import Results
@@ -46,7 +46,7 @@ def write_page(results: Results) -> Path:
     films = [results.folder / f"policy-{setting.name}.gif" for setting in results.settings]
     text = compose(results, [film for film in films if film.exists()], plotly)
     path = results.folder / "page.html"
-    replace_file(path, text.encode())
+    write_bytes(path, text.encode())
     return path
 
 
