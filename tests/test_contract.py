@@ -647,8 +647,8 @@ regression.ROOM = 16
 class StoresEverywhere(fpi.PAC):
     '''Stores an uncovered step when it comes, at all stages, and compares decisions with what the data say.'''
 
-    def decider(self, trail):
-        decide = super().decider(trail)
+    def begin_episode(self, training_state):
+        decide = super().begin_episode(training_state)
 
         def and_store(observation, stage):
             known = self.datasets.consult(observation, stage)
@@ -658,17 +658,18 @@ class StoresEverywhere(fpi.PAC):
             code = decide(observation, stage)
             assert code == 2 * action + explores, (stage, code, action, explores)
             for other in range(3 * explores):
-                self.datasets.append(self.datasets.kept, other, action, 0.5, trail.episodes)
+                self.datasets.append(self.datasets.kept, other, action, 0.5, training_state.episodes)
             return code
 
         return and_store
 
 agent = StoresEverywhere(tiles(), actions=2, horizon=3, epsilon=0.3, ridge=0.5, explore="widest")
 history = agent.learn(POINTS(), 100, seed=3)
-assert agent.data_stored > 100 and history.frozen.any()
+assert agent.data_stored > 100 and history.covered_steps.any()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain Python", "compiled"])
 def test_data_appended_inside_an_episode_count_from_the_next_step_on(compiled):
     """In plain Python a read out of bounds is an error every time, and not a crash now and then."""
