@@ -9,8 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fpi import Eluder, Regret, statistics
+from fpi import Eluder, Regret
 from fpi.baselines import Uniform
+from fpi.callbacks import GapLog
 from fpi.function_classes import FiniteClass, LinearBall
 from fpi.testbeds import HubCorridor, LinBandit, TableHubs, Testbed
 
@@ -60,7 +61,7 @@ def learn(make: Maker, testbed: Testbed, scale: float, seed: int) -> Run:
     make(testbed, EPISODES, scale).learn(testbed.env(), 30, seed=seed)  # compiles
     agent = make(testbed, EPISODES, scale)
     began = time.perf_counter()
-    history = statistics.GapLog(testbed)
+    history = GapLog(testbed)
     agent.learn(testbed.env(), EPISODES, seed=seed, callback=history)
     seconds = time.perf_counter() - began
     sizes = agent.datasets.sizes() if hasattr(agent, "datasets") else np.zeros((1, 1))

@@ -7,12 +7,12 @@ import gymnasium as gym
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy import stats
 
 import fpi
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.baselines import Uniform
+from fpi.statistics import student_interval
 
 SEEDS = range(5)
 EVALUATED = 200
@@ -102,5 +102,5 @@ class _Greedy:
 
 
 def _interval(numbers: Any) -> str:
-    half = stats.t.ppf(0.975, len(numbers) - 1) * stats.sem(numbers)
-    return f"{numbers.mean():.1f} ± {half:.1f}"
+    mean, _, high = student_interval(numbers)
+    return f"{mean:.1f} ± {high - mean:.1f}"

@@ -58,7 +58,7 @@ def write(folder, content):
     ]
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_text(json.dumps(content))
-    last = {name: {"centre": 187.04, "low": 176.0, "high": 198.0} for name in ("mean", "iqm")}
+    last = {name: {"estimate": 187.04, "low": 176.0, "high": 198.0} for name in ("mean", "iqm")}
     settings = {name: {"last": last | {"per_seed": content["seeds"]}} for name in content["settings"]}
     summary = {"claims": claims, "left_open": LEFT_OPEN, "settings": settings}
     (folder / "summary.json").write_text(json.dumps(summary))

@@ -591,7 +591,7 @@ def test_the_honest_twin_of_the_lies_loads(model, file_of):
 
 def test_a_false_generator_is_named(model):
     lie(model, at("trail", "generator", value={"bit_generator": "os.system"}))
-    with pytest.raises(ModelFileError, match="not the state of a numpy bit generator"):
+    with pytest.raises(ModelFileError, match="generator state is of the kind 'os.system'"):
         fpi.load(model)
 
 

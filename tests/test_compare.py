@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import fpi
-from fpi import compare, statistics
+from fpi import compare
 from fpi.baselines import OFUL
+from fpi.callbacks import GapLog
 from fpi.cli import app
 from fpi.cli import compare as compare_command
 from fpi.compare import BANDIT, CORRIDOR, Line, Row
@@ -48,7 +49,7 @@ def command(*words, code=0):
 def test_a_run_is_learning_in_the_world_of_its_seed():
     run = compare.play(BANDIT, Row("OFUL", scale=0.3), 60, seed=2)
     world = LinBandit(d=6, K=10, seed=2)
-    log = statistics.GapLog(world)
+    log = GapLog(world)
     oful = OFUL(world.features, actions=10, scale=0.3, theta_bound=world.theta_bound)
     oful.learn(world.env(), 60, seed=2, callback=log)
     assert np.array_equal(run.gaps, log.gaps)

@@ -3,6 +3,9 @@
 import doctest
 import importlib
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,14 +46,29 @@ def test_every_name_in_paper_md_exists():
     )
     modules = [importlib.import_module(home) for home in (*homes, "fpi.algorithms.agent")]
     for name in re.findall(
-        r"`((?:_kernels|learning|PAC|Regret|Eluder|Agent|LeveledAgent|LevelState|Datasets|PrefixRidge|Prefixes|Constants"
+        r"`((?:_kernels|training|PAC|Regret|Eluder|Agent|LeveledAgent|LevelState|Datasets|PrefixRidge|Prefixes|Constants"
         r"|Explanation|Dataset|History)\.\w+)",
         text,
     ):
         owner, attribute = name.split(".")
-        if owner in ("_kernels", "learning"):
+        if owner in ("_kernels", "training"):
             assert hasattr(importlib.import_module(f"fpi.{owner}"), attribute), name
         else:
             kind = next(getattr(module, owner) for module in modules if hasattr(module, owner))
             fields = {field for each in kind.__mro__ for field in getattr(each, "__annotations__", {})}
             assert hasattr(kind, attribute) or attribute in fields, name
+
+
+def test_the_shell_lines_of_the_readme_end_in_a_policy_that_beats_chance(tmp_path):
+    lines = re.findall(r"^\$ (fpi .*?)\s*(?:#.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    said = {}
+    for line in lines:
+        words = shlex.split(line)
+        command = [Path(sys.executable).with_name("fpi"), *words[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        said[words[1]] = done.stdout
+    learned = float(re.search(r"mean return +(\S+)", said["evaluate"])[1])
+    by_chance = float(re.search(r"mean return of random play +([\d.]+)", said["evaluate"])[1])
+    assert learned > 5 * by_chance > 75  # so it was with 20 of 20 seeds
+    assert (tmp_path / "cartpole.gif").stat().st_size > 10_000

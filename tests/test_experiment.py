@@ -1,7 +1,6 @@
 """The runner: the same rows whatever happens, files that survive a kill, statistics that say no more than they know."""
 
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -14,17 +13,17 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from scipy import stats
 
 import fpi
 from fpi import model_files
 from fpi.algorithms import PAC
 from fpi.errors import InputError, SaveError
-from fpi.experiment import Claim, Setting, Study, run_study, statistics, storage
+from fpi.experiment import Claim, Setting, Study, run_study, storage
 from fpi.experiment.backends import Local
-from fpi.experiment.config import Job, probe_episodes
+from fpi.experiment.config import CLAIM_KINDS, Job, probe_episodes
 from fpi.experiment.run import advance
 from fpi.experiment.scheduler import RunFailed
+from fpi.report import claims, results
 
 TILES = {"type": "TileCoding", "tiles": 2, "tilings": 4}
 CARTPOLE = Setting(
@@ -113,13 +112,13 @@ KILLING = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
 import numpy as np
-from test_experiment import conduct, study, Local
+from test_experiment import run_study, study, Local
 
 chance, kills, finished = np.random.default_rng(0), 0, 0
 while kills < 10 or not finished:  # a quick computer may need several folders for ten kills
     out = Path(sys.argv[1], str(finished))
     options = {"backend": Local(2, start="fork"), "seconds": 0.02}
-    command = multiprocessing.get_context("fork").Process(target=conduct, args=(study(), out), kwargs=options)
+    command = multiprocessing.get_context("fork").Process(target=run_study, args=(study(), out), kwargs=options)
     command.start()
     command.join(chance.uniform(0.02, 0.4) if kills < 10 else None)
     if command.exitcode is None:
@@ -152,7 +151,7 @@ def test_a_kill_takes_the_workers_along(tmp_path):
         "def tell(*_):\n    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
         "long = study(0, exact=replace(CARTPOLE, episodes=10**7))\n"
         "place, watch = Local(1, start='fork'), lambda *_: nullcontext(tell)\n"
-        "conduct(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
+        "run_study(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "out"]
     process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
@@ -329,7 +328,7 @@ def test_damaged_files_are_named(tmp_path):
     with pytest.raises(
         fpi.errors.ModelFileError, match=r"rows.safetensors is damaged.*Delete the folder .*seed-000 and"
     ):
-        statistics.measure(small, tmp_path)
+        results.read(tmp_path)
     whole = rows_of_one(small, tmp_path / "other")
     path.unlink()
     run_study(small, tmp_path, backend=Local(1, start="fork"))  # a run without its rows is played again
@@ -442,9 +441,9 @@ def test_claims_of_an_unknown_kind_are_refused_at_once(tmp_path):
 
 def test_levels_are_judged_only_where_they_can_be_told():
     def judged(returns, **changes):
-        found = {"x": statistics.Measured(np.repeat(np.array(returns, float)[:, None], 100, axis=1), None)}
+        found = {"x": measured(np.repeat(np.array(returns, float)[:, None], 100, axis=1))}
         claim = Claim("", "level", {"setting": "x", "low": 190.0, "high": 210.0, "episodes": 100} | changes)
-        return statistics.judge(claim, found).verdict
+        return claims.judge(claim, found)["verdict"]
 
     assert judged([199, 200, 201]) == "holds"
     assert judged([299, 300, 301]) == "contradicted"
@@ -494,68 +493,25 @@ def test_an_engine_that_cannot_serve_is_refused(tmp_path):
         run_study(study(0, longer=longer), tmp_path, engine="compiled")
 
 
-# --- statistics -------------------------------------------------------------------------------------------------------
+# --- claims -----------------------------------------------------------------------------------------------------------
 
 
 def measured(returns, stale=None):
-    return statistics.Measured(np.asarray(returns, float), stale)
+    """A setting whose runs, one per row, have these returns and shares of stale data."""
+    rows = [{"return": np.asarray(row, float)} for row in returns]
+    if stale is not None:
+        rows = [row | {"probe.stale": shares} for row, shares in zip(rows, stale, strict=True)]
+    return results.Setting("a", {}, [results.Run(seed, {}, row) for seed, row in enumerate(rows)])
 
 
-def test_iqm_is_the_mean_of_the_middle_half():
-    assert statistics.iqm(np.array([100.0, 1, 2, 3, 4, 5, 6, -100])) == np.mean([2, 3, 4, 5])
-
-
-def test_a_bootstrap_band_is_that_of_scipy_and_the_same_every_time():
-    values = np.random.default_rng(3).normal(10, 2, size=40)
-    band = statistics.bootstrap(values)
-    assert band == statistics.bootstrap(values)
-    scipy = stats.bootstrap((values,), np.mean, method="percentile", random_state=np.random.default_rng(1))
-    assert band.centre == values.mean()
-    assert band.low == pytest.approx(scipy.confidence_interval.low, abs=0.03)
-    assert band.high == pytest.approx(scipy.confidence_interval.high, abs=0.03)
-
-
-def test_paired_intervals_keep_their_word_with_five_seeds():
-    """The true difference of 1 lies in 95 of 100 intervals; a bootstrap of five would manage about 83."""
-    chance = np.random.default_rng(0)
-    pairs = [(chance.normal(1, 3, 5), chance.normal(0, 3, 5)) for _ in range(2_000)]
-    inside = np.mean([gap.low <= 1 <= gap.high for gap in (statistics.paired(*pair) for pair in pairs)])
-    assert 0.935 <= inside <= 0.965
-    few = [statistics.bootstrap(a - b) for a, b in pairs[:300]]
-    assert np.mean([band.low <= 1 <= band.high for band in few]) < 0.9
-
-
-def test_paired_differences_count_the_seeds_on_the_side_of_their_mean():
-    """Whether a claim holds or is contradicted, the words are true."""
-    gap = statistics.paired(np.array([5.0, 6, 1]), np.array([1.0, 2, 3]))
-    assert (gap.mean, gap.above, gap.below, gap.seeds) == (2.0, 2, 1, 3)
-    assert str(gap) == f"+2.0, 95% CI {gap.low:+.1f} to {gap.high:+.1f}, 2 of 3 seeds above 0"
-    worse = statistics.paired(np.array([1.0, 2, 3]), np.array([9.0, 9, 9]))
-    assert str(worse) == f"-7.0, 95% CI {worse.low:+.1f} to {worse.high:+.1f}, 3 of 3 seeds below 0"
-    undecided = statistics.paired(np.array([1.0, 0, 2]), np.array([0.0, 1, 2]))
-    assert str(undecided).endswith("1 of 3 seeds above 0")
-    alone = statistics.paired(np.array([5.0]), np.array([1.0]))
-    assert math.isinf(alone.high) and "no CI from one seed" in str(alone)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "shown"),
-    [
-        ((203.14, 189.6, 216.7), "203.1 (189.6 to 216.7)"),
-        ((0.0667, 0.0, 0.125), "0.07 (0.00 to 0.12)"),
-        ((0.0, 0.0, 0.0), "0.0 (0.0 to 0.0)"),
-        ((-0.004, -0.005, 0.0012), "-0.0040 (-0.0050 to 0.0012)"),
-    ],
-)
-def test_intervals_show_two_figures_at_least(numbers, shown):
-    assert statistics.interval(*numbers) == shown
-
-
-def test_windows_and_headline():
+def test_the_headline_is_the_mean_of_the_last_tenth():
     one = measured([np.repeat(np.arange(11), 10), np.repeat(np.arange(11), 10) + 1])
-    np.testing.assert_array_equal(one.windows, [np.arange(11), np.arange(11) + 1])
     np.testing.assert_array_equal(one.headline, [(10 * 10 + 9) / 11, (10 * 10 + 9) / 11 + 1])
-    assert measured([[3.0]]).windows.tolist() == [[3.0]]  # a run of one episode
+    assert measured([[3.0]]).headline.tolist() == [3.0]  # a run of one episode
+
+
+def test_every_kind_of_claim_has_a_judge():
+    assert tuple(claims.JUDGES) == CLAIM_KINDS
 
 
 NOISE = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
@@ -574,8 +530,8 @@ NOISE = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
 )
 def test_verdicts_on_two_settings(kind, first, second, verdict):
     claim = Claim("it is so", kind, {"first": "a", "second": "b"})
-    found = statistics.judge(claim, {"a": measured(first), "b": measured(second)})
-    assert (found.text, found.verdict) == ("it is so", verdict)
+    found = claims.judge(claim, {"a": measured(first), "b": measured(second)})
+    assert (found["text"], found["verdict"]) == ("it is so", verdict)
 
 
 @pytest.mark.parametrize(
@@ -593,38 +549,39 @@ def test_verdicts_on_one_setting(kind, low, high, verdict):
         "it is so", kind, {"setting": "a", "low": low, "high": high} | ({"episodes": 1} if kind == "level" else {})
     )
     stale = np.linspace(0.2, 0.3, 5)[:, np.newaxis] * [0, 1]
-    assert statistics.judge(claim, {"a": measured(NOISE, stale)}).verdict == verdict
+    assert claims.judge(claim, {"a": measured(NOISE, stale)})["verdict"] == verdict
     if kind == "stale":
         assert (
-            statistics.judge(claim, {"a": measured(NOISE, stale)}).detail == "20.0% to 30.0% stale at the end, 5 seeds"
+            claims.judge(claim, {"a": measured(NOISE, stale)})["detail"] == "20.0% to 30.0% stale at the end, 5 seeds"
         )
-        none = statistics.judge(claim, {"a": measured(NOISE, 0 * stale)})
-        assert none.detail == "0.0% stale at the end, 5 seeds"
-        assert statistics.judge(claim, {"a": measured(NOISE)}).verdict == "not shown: not measured"
+        none = claims.judge(claim, {"a": measured(NOISE, 0 * stale)})
+        assert none["detail"] == "0.0% stale at the end, 5 seeds"
+        assert claims.judge(claim, {"a": measured(NOISE)})["verdict"] == "not shown: not measured"
     else:
-        assert statistics.judge(claim, {"a": measured(NOISE[:1])}).verdict == "not shown: one seed"
+        assert claims.judge(claim, {"a": measured(NOISE[:1])})["verdict"] == "not shown: one seed"
 
 
 def test_the_diamond_is_realizable_and_not_complete():
     verdicts = {
-        kind: statistics.judge(Claim("", kind, {"testbed": name}), {}).verdict
+        kind: claims.judge(Claim("", kind, {"testbed": name}), {})["verdict"]
         for kind, name in (("realizable", "Diamond"), ("incomplete", "Diamond"))
     }
     assert verdicts == {"realizable": "holds", "incomplete": "holds"}
     bandit = Claim("", "incomplete", {"testbed": "LinBandit", "d": 3, "K": 4})
-    assert statistics.judge(bandit, {}).verdict == "contradicted"  # one stage: nothing to back up
+    assert claims.judge(bandit, {})["verdict"] == "contradicted"  # one stage: nothing to back up
 
 
 def test_a_summary_is_plain_data(undisturbed):
     whole = study().complete()
-    claims = (Claim("exact above", "above", {"first": "CartPole-v1--exact", "second": "CartPole-v1--never"}),)
-    whole = replace(whole, claims=claims)
-    summary = statistics.summarise(whole, statistics.measure(whole, undisturbed))
+    claim = Claim("exact above", "above", {"first": "CartPole-v1--exact", "second": "CartPole-v1--never"})
+    whole = replace(whole, claims=(claim,))
+    summary = claims.summarise(whole, results.read(undisturbed))
     assert json.loads(json.dumps(summary)) == summary
     exact = summary["settings"]["CartPole-v1--exact"]
-    assert len(exact["mean"]) == len(exact["low"]) == len(exact["iqm"]) == 11
-    assert all(low <= mean <= high for low, mean, high in zip(exact["low"], exact["mean"], exact["high"], strict=True))
-    assert exact["stale"] == [0.0] * 11 and len(exact["last"]["per_seed"]) == 2
+    assert all(
+        each["low"] <= each["estimate"] <= each["high"] for each in (exact["last"]["mean"], exact["last"]["iqm"])
+    )
+    assert exact["stale"] == 0.0 and len(exact["last"]["per_seed"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -632,10 +589,14 @@ def test_a_summary_is_plain_data(undisturbed):
 )
 def test_claims_are_judged_only_with_the_seeds_and_episodes_that_can_tell(seeds, episodes, judged):
     both = {"first": "CartPole-v1--exact", "second": "CartPole-v1--never"}
-    claims = (Claim("any", "above", both), Claim("five", "above", both, seeds=5, episodes=100, question="whether"))
-    whole = replace(study(*range(seeds)), claims=claims).resized(None, episodes)
-    found = dict.fromkeys(whole.settings, measured(np.ones((seeds, episodes))))
-    assert [claim["text"] for claim in statistics.summarise(whole, found)["claims"]] == judged
+    made = (Claim("any", "above", both), Claim("five", "above", both, seeds=5, episodes=100, question="whether"))
+    whole = replace(study(*range(seeds)), claims=made).resized(None, episodes)
+    settings = [replace(measured(np.ones((seeds, episodes))), name=name) for name in whole.settings]
+    found = results.Results(Path(), whole.to_data(), {}, settings)
+    assert [claim["text"] for claim in claims.summarise(whole, found)["claims"]] == judged
+    settings[0].runs.pop()
+    with pytest.raises(InputError, match=f"1 of {2 * seeds} runs are not finished"):
+        claims.summarise(whole, found)
 
 
 def test_ids_are_readable():

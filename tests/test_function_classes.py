@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from test_eluder_dimension import greedy_sequence
 
 import fpi
 from fpi import function_classes, testbeds
@@ -466,10 +467,10 @@ TABLES = np.array([[[0.1, 0.9]], [[0.5, 0.5]]])
         (lambda: FiniteClass(TABLES * np.nan, max_value=1.0), "not from 0 to max_value=1"),
         (lambda: FiniteClass(TABLES[0], max_value=1.0), "tables have the shape"),
         (lambda: FiniteClass(TABLES, max_value=1.0, actions=3), "tables have the shape"),
-        (lambda: FiniteClass(TABLES, max_value=-1.0), "top=-1.0"),
+        (lambda: FiniteClass(TABLES, max_value=-1.0), "max_value is -1.0; pass a finite number above 0"),
         (lambda: FiniteClass([], max_value=1.0, actions=2), "at least one function"),
         (lambda: FiniteClass([1, 2], max_value=1.0, actions=2), "at least one function"),
-        (lambda: FiniteClass([lambda o, s: [0.1]], max_value=1.0), "actions=None"),
+        (lambda: FiniteClass([lambda o, s: [0.1]], max_value=1.0), "actions is None"),
         (
             lambda: FiniteClass([lambda o, s: [0.1]], max_value=1.0, actions=2).rows(0, 0),
             r"function 0 gave the shape \(1,\)",
@@ -477,21 +478,21 @@ TABLES = np.array([[[0.1, 0.9]], [[0.5, 0.5]]])
         (lambda: FiniteClass([lambda o, s: [0.1, 7.0]], max_value=1.0, actions=2).rows(0, 0), "has the value 7.0"),
         (lambda: FiniteClass(TABLES, max_value=1.0).rows(1, 0), "state 1 at stage 0 is not in the tables"),
         (lambda: FiniteClass(TABLES[:, None], max_value=1.0).rows(0.5, 0), "number of a state"),
-        (lambda: FiniteClass(TABLES, max_value=1.0).prefixes(0.0, lambda k: 1.0), "epsilon=0.0"),
+        (lambda: FiniteClass(TABLES, max_value=1.0).prefixes(0.0, lambda k: 1.0), "epsilon is 0.0"),
         (lambda: LinearBall(lambda o: [[1.0]], radius=1.0, max_value=1.0), "pass actions="),
         (
             lambda: LinearBall(lambda o: [[1.0]], radius=1.0, max_value=1.0, actions=1).log_covering(0.1),
             "call `rows` once",
         ),
         (lambda: linear(300).prefixes(0.1, lambda k: 1.0), "300 features are more than"),
-        (lambda: linear(2, radius=math.inf), "radius=inf"),
+        (lambda: linear(2, radius=math.inf), "radius is inf"),
         (lambda: linear(2, kind=GeneralizedLinear, link="probit"), "link is 'probit'"),
-        (lambda: linear(2, kind=GeneralizedLinear, link=(np.tanh, 0.1, 1.0)), "outside of 0 to top"),
+        (lambda: linear(2, kind=GeneralizedLinear, link=(np.tanh, 0.1, 1.0)), "outside of 0 to max_value"),
         (lambda: linear(2, kind=GeneralizedLinear, link=(lambda x: 0.5 + x / 4, 0.3, 0.4)), "must have slopes"),
         (lambda: linear(2, kind=GeneralizedLinear, link=(lambda x: 0.5, 0.3, 0.4)), "must have slopes"),
         (lambda: Aggregation(lambda o, s: [3], cells=3, actions=1, max_value=1.0).rows(0, 0), "from 0 to 2"),
         (lambda: Aggregation(lambda o, s: [0.5], cells=3, actions=1, max_value=1.0).rows(0, 0), "whole numbers"),
-        (lambda: Aggregation(lambda o, s: [0], cells=0, actions=1, max_value=1.0), "cells=0"),
+        (lambda: Aggregation(lambda o, s: [0], cells=0, actions=1, max_value=1.0), "cells is 0"),
         (lambda: function_classes.beta(1, 1.0, 1, 2.0, 0.1), "0 < delta < 1"),
         (lambda: function_classes.beta(1, math.inf, 1, 0.1, 0.1), "finite ln N"),
         (lambda: function_classes.beta(1, 1.0, 1, 0.1, 0.1, mode="loose"), "mode is 'loose'"),
@@ -585,9 +586,6 @@ def test_the_class_in_the_documentation():
             np.testing.assert_allclose(prefixes.estimates(rows, k), listed.estimates(values, k), atol=0.002)
     covers = [function_classes.first_cover(prefixes, heights.rows(state, 0), np.ones(2, bool)) for state in range(3)]
     assert covers[0] == 0 and covers[1] > 0 and covers[2] >= covers[1]
-    made = [
-        len(function_classes.eluder_sequence(heights, np.linspace(0, 1, 101)[:, None], epsilon))
-        for epsilon in (0.5, 0.05)
-    ]
+    made = [len(greedy_sequence(heights, np.linspace(0, 1, 101)[:, None], epsilon)) for epsilon in (0.5, 0.05)]
     assert 0 < made[0] <= heights.eluder_bound(0.5) and 1 < made[1] <= heights.eluder_bound(0.05)
     assert len(prefixes) <= function_classes.dataset_bound(heights, 0.25, beta, 1_000)

@@ -147,8 +147,8 @@ def test_the_type_checker_refuses_a_misused_api(tmp_path):
         ("regression.py", "from fpi import features", "fpi.regression is not allowed to import fpi.features"),
         (
             "model_files.py",
-            "from fpi.control import *",
-            "fpi.model_files is not allowed to import fpi.control",
+            "from fpi.determinism import *",
+            "fpi.model_files is not allowed to import fpi.determinism",
         ),
         ("algorithms/pac.py", "import gymnasium", "fpi.algorithms is not allowed to import gymnasium"),
         ("homeless.py", "", "homeless"),

@@ -13,9 +13,9 @@ import pytest
 import result_folders
 
 import fpi
-from fpi import page, results
 from fpi.cli import report
-from fpi.page import charts, tables, writing
+from fpi.report import charts, read, tables, write_page
+from fpi.report import page as report_page
 
 STUDY = result_folders.study(seeds=3, episodes=1_100)
 PATIENCE = 120_000  # milliseconds, for computers that are busy with other tests
@@ -119,7 +119,7 @@ READ = """text => {
   const style = getComputedStyle(text);
   const size = parseFloat(style.fontSize) * picture.width / text.ownerSVGElement.viewBox.baseVal.width;
   return {
-    size, ink: style.fill, below, left: place.left, right: place.right, top: place.max_value, bottom: place.bottom,
+    size, ink: style.fill, below, left: place.left, right: place.right, top: place.top, bottom: place.bottom,
     inside: place.left >= picture.left && place.right <= picture.right && place.bottom <= picture.bottom,
   };
 }"""
@@ -231,13 +231,13 @@ def test_the_policy_is_shown(opened):
 
 def test_charts_are_what_plotly_accepts(folder):
     objects = pytest.importorskip("plotly.graph_objects")
-    found = results.read(folder)
+    found = read(folder)
     for chart in [*charts.rewards(found), *charts.shares(found, "stale", "stale share"), *charts.growth(found)]:
         objects.Figure(chart["data"], chart["layout"])
 
 
 def test_stages_without_data_are_not_drawn(folder):
-    found = results.read(folder)
+    found = read(folder)
     for setting in found.panels["CartPole-v1"]:
         for run in setting.runs:
             run.series["data"][:, 30:] = 0
@@ -247,7 +247,7 @@ def test_stages_without_data_are_not_drawn(folder):
 
 
 def test_undefined_numbers_are_holes(folder):
-    found = results.read(folder)
+    found = read(folder)
     found.settings[0].runs[0].series["stale"][3] = float("nan")
     line = charts.shares(found, "stale", "stale share")[0]["data"][1]
     assert line["y"][3] is None and line["y"][4] is not None
@@ -256,10 +256,10 @@ def test_undefined_numbers_are_holes(folder):
 def test_what_comes_from_files_is_escaped(tmp_path):
     evil = "</script><script>alert(1)</script>"
     content = result_folders.study(seeds=1, episodes=20) | {"title": evil, "command": evil}
-    found = results.read(result_folders.write(tmp_path, content))
+    found = read(result_folders.write(tmp_path, content))
     claim = dict.fromkeys(("text", "verdict", "detail"), evil)
     renamed = [replace(setting, name=f"{evil}--{evil}") for setting in found.settings]
-    text = writing.compose(replace(found, summary={"claims": [claim]}, settings=renamed), [], plotly="")
+    text = report_page.compose(replace(found, summary={"claims": [claim]}, settings=renamed), [], plotly="")
     assert "<script>alert" not in text
     assert text.count("&lt;script&gt;alert(1)") >= 6 and "\\u003cscript>alert(1)" in text
 
@@ -277,11 +277,11 @@ def test_a_study_without_runs_has_a_page_of_its_claims(tmp_path):
 def test_unfinished_studies_say_so(tmp_path):
     result_folders.write(tmp_path, result_folders.study(seeds=2, episodes=20))
     shutil.rmtree(tmp_path / "runs" / "CartPole-v1--exact--seed-001")
-    assert "11 of 12 runs, the others are unfinished" in writing.lead(results.read(tmp_path))
+    assert "11 of 12 runs, the others are unfinished" in report_page.lead(read(tmp_path))
 
 
 def test_only_what_differs_fills_the_table_of_settings(folder):
-    head = tables.settings(results.read(folder)).partition("</thead>")[0]
+    head = tables.settings(read(folder)).partition("</thead>")[0]
     assert re.findall("<th>(.*?)</th>", head) == ["setting", "env", "horizon", "freeze", "action_grid"]
 
 
@@ -318,5 +318,5 @@ def test_a_gif_that_cannot_be_drawn_does_not_stop_the_page(tmp_path):
 
 def test_the_same_files_give_the_same_page(folder):
     before = (folder / "page.html").read_bytes()
-    page.write(folder)
+    write_page(read(folder))
     assert (folder / "page.html").read_bytes() == before

@@ -17,9 +17,10 @@ from fpi import studies
 from fpi.cli import app, report
 from fpi.cli.progress import Board
 from fpi.errors import InputError
-from fpi.experiment import speed, statistics
+from fpi.experiment import speed
 from fpi.experiment.config import Setting
 from fpi.experiment.run import State
+from fpi.report.claims import JUDGES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples/study.toml"
@@ -43,7 +44,7 @@ def test_claims_are_about_settings_that_exist(name, size):
     study = studies.NAMED[name](size)
     assert (study.name, study.size) == (name, size) and study.claims
     for claim in study.claims:
-        assert claim.kind in statistics.JUDGES
+        assert claim.kind in JUDGES
         about = {value for key, value in claim.arguments.items() if key in ("first", "second", "setting")}
         assert about <= set(study.settings)
     assert json.loads(json.dumps(study.to_data()))["seeds"] == list(study.seeds)
@@ -114,7 +115,7 @@ def test_figure_2_small(figure_2):
     out, told = figure_2
     assert told.exit_code == 0, told.output
     text = " ".join(told.stdout.split())
-    assert "12 runs (2 seeds of 30 episodes) with the compiled engine" in text
+    assert "12 runs, 6 settings × 2 seeds, with the compiled engine" in text
     assert "Claim by claim" in text and "Steps per second and core" in text
     claims = text.partition("Claim by claim")[2]
     assert claims.count("holds") == claims.count("no stored return is stale") == 2  # the others take more seeds
@@ -148,17 +149,17 @@ def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch,
     def refuse(*_, **__):
         raise InputError("nothing is run here")
 
-    monkeypatch.setattr("fpi.experiment.conduct", refuse)
+    monkeypatch.setattr("fpi.experiment.run_study", refuse)
     told = fpi("figure2", *size.split(), "--engine", "compiled", "--out", tmp_path)
     title, about, left_open, runs = told.stdout.splitlines()
     assert title == "Figure 2: what freezing does" and all(f"`{label}`" in about for label in studies.FREEZING)
     assert left_open.startswith(OPEN[size])
-    assert re.fullmatch(rf"\d+ runs \(.*\) with the compiled engine, into {tmp_path}\.", runs)
+    assert re.fullmatch(rf"\d+ runs, 6 settings × \d seeds, with the compiled engine, into {tmp_path}\.", runs)
     assert "nothing is run here" in told.stderr
 
 
 def test_the_full_size_leaves_nothing_open(monkeypatch, tmp_path):
-    monkeypatch.setattr("fpi.experiment.conduct", lambda *_, **__: sys.exit(3))
+    monkeypatch.setattr("fpi.experiment.run_study", lambda *_, **__: sys.exit(3))
     assert "cannot tell" not in fpi("figure2", "--full", "--out", tmp_path).stdout
 
 
@@ -230,7 +231,7 @@ def test_the_example_is_short_and_runs(tmp_path):
 def test_the_page_shows_the_example_and_a_study_in_python(tmp_path):
     page = (ROOT / "docs/reproduce.md").read_text()
     assert EXAMPLE.read_text() in page
-    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "conduct(" in block)
+    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "run_study(" in block)
     assert len(script.splitlines()) <= 20
     small = script.replace("episodes=2_000", "episodes=3")
     told = subprocess.run([sys.executable, "-c", small], cwd=tmp_path, capture_output=True, text=True)

@@ -134,13 +134,13 @@ def test_as_gymnasium_environments(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: testbeds.TableBandit(contexts=0), "contexts=0"),
+        (lambda: testbeds.TableBandit(contexts=0), "contexts is 0"),
         (lambda: testbeds.TableBandit(N=10**6), "1,000,000 candidate functions"),
         (lambda: testbeds.TableHubs(m=9, K=9), "candidate functions"),
-        (lambda: testbeds.TableHubs(R=0), "R=0"),
+        (lambda: testbeds.TableHubs(R=0), "R is 0"),
         (lambda: testbeds.LogitBandit(radius=0.0), "radius=0"),
-        (lambda: testbeds.LogitBandit(radius=99.0), "radius=99"),
-        (lambda: testbeds.LogitBandit(K=1), "K=1"),
+        (lambda: testbeds.LogitBandit(radius=99.0), "radius is 99"),
+        (lambda: testbeds.LogitBandit(K=1), "K is 1"),
     ],
 )
 def test_bad_input(make, message):

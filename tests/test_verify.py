@@ -8,8 +8,9 @@ import pytest
 from support import mutants
 from typer.testing import CliRunner
 
-from fpi import PAC, plots, testbeds
+from fpi import PAC, testbeds
 from fpi.cli import app
+from fpi.report import figures
 from fpi.verify import class_instances, curves, exact, instances, level_instances, report, show
 from fpi.verify.counts import ENOUGH, CheckCounts, judge
 from fpi.verify.instances import Instance
@@ -367,10 +368,10 @@ def test_a_map_tells_when_cells_froze():
 
 def test_pictures_are_drawn(tmp_path):
     runs = [curves.trace(replace(COARSE_ARMS, episodes=150), seed) for seed in range(2)]
-    plots.draw_learning(runs, tmp_path / "learning.png")
-    plots.draw_growth(runs, tmp_path / "growth.png")
+    figures.draw_learning(runs, tmp_path / "learning.png")
+    figures.draw_growth(runs, tmp_path / "growth.png")
     maps = [curves.map_freezing(replace(each, arguments={"N": 3}, episodes=2), 0) for each in curves.FREEZING]
-    plots.draw_freezing(maps, tmp_path / "freezing.png")
+    figures.draw_freezing(maps, tmp_path / "freezing.png")
     for name in ("learning", "growth", "freezing"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -378,7 +379,7 @@ def test_pictures_are_drawn(tmp_path):
 def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
     run = curves.trace(replace(COARSE_ARMS, episodes=4), 0)
     run = replace(run, episodes_bound=2.0, gap_bound=0.25)
-    assert plots.allowed_regret(run).tolist() == [1.0, 2.0, 2.25, 2.5]
+    assert figures.allowed_regret(run).tolist() == [1.0, 2.0, 2.25, 2.5]
 
 
 # --- the command -------------------------------------------------------------------------------------------

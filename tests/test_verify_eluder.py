@@ -13,7 +13,7 @@ from fpi.algorithms.levels import LeveledAgent
 from fpi.cli import app
 from fpi.function_classes import FiniteClass
 from fpi.testbeds import random_policy
-from fpi.verify import class_instances, level_instances, report
+from fpi.verify import class_instances, instances, level_instances, report
 from fpi.verify.class_instances import ClassInstance
 from fpi.verify.run import run
 
@@ -138,9 +138,9 @@ def command(*arguments):
 def only(monkeypatch):
     """Runs these instances, whatever the others are."""
 
-    def choose(*instances):
+    def choose(*chosen):
         for each in (instances, level_instances, class_instances):
-            monkeypatch.setattr(each, "QUICK", instances if each is class_instances else ())
+            monkeypatch.setattr(each, "QUICK", chosen if each is class_instances else ())
 
     return choose
 

@@ -21,7 +21,7 @@ _HOMES = {
     "TileCoding": "fpi.features",
     "Fourier": "fpi.features",
     "RBF": "fpi.features",
-    "ActionGrid": "fpi.control",
+    "ActionGrid": "fpi.envs",
     "evaluate": "fpi.training",
     "check_agent": "fpi.testing",
     "JsonlLog": "fpi.callbacks",
@@ -30,12 +30,15 @@ _HOMES = {
 _MODULES = (
     "algorithms",
     "baselines",
+    "callbacks",
     "compiled",
-    "control",
+    "determinism",
+    "envs",
     "errors",
     "features",
     "function_classes",
     "regression",
+    "report",
     "statistics",
     "testbeds",
     "training",
@@ -63,7 +66,7 @@ __all__ = [
 if TYPE_CHECKING:
     from fpi.algorithms import PAC, Eluder, Regret, load
     from fpi.callbacks import JsonlLog, TensorBoardLog
-    from fpi.control import ActionGrid
+    from fpi.envs import ActionGrid
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.regression import PrefixRidge
     from fpi.testing import check_agent

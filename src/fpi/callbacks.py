@@ -1,4 +1,4 @@
-"""Metrics of every episode in files: callbacks for `learn`.
+"""Callbacks for `learn`: metrics of every episode in files, and what episodes lost on testbeds.
 
 Episodes count from 0 over the agent's life, so a log goes on where a resumed agent goes on. An episode that is played
 again, because the agent was last saved before it, replaces its earlier record.
@@ -17,10 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fpi.errors import InputError, MissingExtra, SaveError
+from fpi.testbeds import Testbed
 from fpi.training import Episode
 
 BEGINNING = b'{"episode": '  # of every line
+ROUNDING = 1e-12  # gaps below are sums in another order
 
 
 def metrics(episode: Episode) -> dict[str, float]:
@@ -158,3 +163,21 @@ class TensorBoardLog(_Log):
 
     def _add(self, step: int, **content: Any) -> None:
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, **content))
+
+
+class GapLog:
+    """What every episode lost in expectation, V* of its start minus its mean rewards."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self._gaps: list[float] = []
+
+    def __call__(self, episode: Episode) -> None:
+        start = self.testbed.state(episode.observations[0])
+        gap = self.testbed.regret(start, episode.actions.tolist())
+        self._gaps.append(gap if gap > ROUNDING else 0.0)
+
+    @property
+    def gaps(self) -> NDArray[np.float64]:
+        """One number per episode so far."""
+        return np.array(self._gaps)

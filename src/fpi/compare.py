@@ -21,6 +21,7 @@ from fpi import statistics
 from fpi.algorithms import Regret
 from fpi.algorithms.theory import Constants
 from fpi.baselines import OFUL, SupLinUCB, Uniform
+from fpi.callbacks import GapLog
 from fpi.statistics import Interval, Mistakes
 from fpi.testbeds import Testbed, make
 
@@ -114,7 +115,7 @@ class Run:
 def play(problem: Problem, row: Row, episodes: int, seed: int) -> Run:
     """Learn once. The same arguments give the same numbers in any process."""
     testbed = problem.testbed(seed)
-    log = statistics.GapLog(testbed)
+    log = GapLog(testbed)
     row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
     return Run(problem, row, seed, log.gaps)
 
@@ -146,7 +147,7 @@ class Line:
     @property
     def total(self) -> Interval:
         """Reg(T)."""
-        return statistics.mean(self.regrets[:, -1])
+        return statistics.student_interval(self.regrets[:, -1])
 
     @property
     def at_the_end(self) -> float:
@@ -156,12 +157,12 @@ class Line:
     def curve(self) -> tuple[NDArray[np.int64], Interval]:
         """Episodes of the last two decades, equally spaced on a log scale, and the regret there."""
         episodes = np.unique(np.geomspace(max(1, self.episodes / 100), self.episodes, POINTS).round().astype(np.int64))
-        return episodes, statistics.mean(self.regrets[:, episodes - 1])
+        return episodes, statistics.student_interval(self.regrets[:, episodes - 1])
 
     def slope(self, decades: int) -> Interval:
         """The exponent of Reg(T) over the last decades of T, from 20 points in each."""
         episodes = np.geomspace(self.episodes / 10**decades, self.episodes, 1 + 20 * decades).round().astype(np.int64)
-        return statistics.slope(episodes, self.regrets[:, episodes - 1], np.random.default_rng(0))
+        return statistics.slope(episodes, self.regrets[:, episodes - 1])
 
 
 def lines(runs: Sequence[Run]) -> list[Line]:

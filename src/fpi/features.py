@@ -15,7 +15,6 @@ import copy
 import functools
 import inspect
 import math
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -23,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fpi._kernels import tile_indices
+from fpi._validation import check_positive, check_whole
+from fpi.envs import action_count, observation_box, observation_range
 from fpi.errors import InputError
-from fpi.spaces import action_count, observation_box, observation_range
 
 if TYPE_CHECKING:
     import gymnasium
@@ -67,7 +67,7 @@ class _Separate:
     separate = True
 
     def __init__(self, actions: int, block: int, arguments: Mapping[str, Any]) -> None:
-        self.actions = _positive_int("actions", actions)
+        self.actions = check_whole("actions", actions, least=1)
         self.dim = self.actions * block
         _check_size(self.dim)
         self._block = block
@@ -117,7 +117,7 @@ class OneHot(_Sparse):
     nnz = 1
 
     def __init__(self, states: int, actions: int) -> None:
-        self.states = _positive_int("states", states)
+        self.states = check_whole("states", states, least=1)
         super().__init__(actions, self.states, {"states": self.states})
 
     def key(self, observation: Any, stage: int = 0) -> int:
@@ -157,8 +157,8 @@ class TileCoding(_Sparse):
     ) -> None:
         self.low, self.high = _range(low, high)
         dims = len(self.low)
-        self.tilings = self.nnz = _positive_int("tilings", tilings)
-        tile_counts = [_positive_int("tiles", each) for each in _per_dimension("tiles", tiles, dims)]
+        self.tilings = self.nnz = check_whole("tilings", tilings, least=1)
+        tile_counts = [check_whole("tiles", each, least=1) for each in _per_dimension("tiles", tiles, dims)]
         wraps = _per_dimension("wrap", wrap, dims)
         if not all(isinstance(each, bool) for each in wraps):
             raise InputError(f"wrap = {wrap!r} must be True or False, or one of them for each dimension.")
@@ -221,7 +221,7 @@ class Fourier(_Dense):
     def __init__(self, low: npt.ArrayLike, high: npt.ArrayLike, *, order: int, actions: int) -> None:
         self.low, self.high = _range(low, high)
         dims = len(self.low)
-        self.order = _positive_int("order", order)
+        self.order = check_whole("order", order, least=1)
         block = (self.order + 1) ** dims
         _check_size(block * dims)
         arguments = {"low": self.low.tolist(), "high": self.high.tolist(), "order": self.order}
@@ -282,12 +282,10 @@ class Function:
         scale: float = 1.0,
         key: Callable[..., Hashable] | None = None,
     ) -> None:
-        self.actions = _positive_int("actions", actions)
+        self.actions = check_whole("actions", actions, least=1)
         self.dim = 0
         self._function = with_stage(function)
-        if not 0 < scale < math.inf:
-            raise InputError(f"scale = {scale} is not positive and finite: pass a bound of the feature norm.")
-        self.scale = float(scale)
+        self.scale = check_positive("scale", scale)
         if key is not None:  # learners look for the method: it must not exist without a key
             self.key = with_stage(key)
 
@@ -413,16 +411,6 @@ def _per_dimension(name: str, value: Any, dims: int) -> list[Any]:
     if len(values) != dims:
         raise InputError(f"{name} has {len(values)} values for {dims} dimensions: give one, or one for each.")
     return values
-
-
-def _positive_int(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise InputError(f"{name} = {value!r} must be a whole number of at least 1.")
-    return number
 
 
 def _check_size(features: int) -> None:

@@ -6,14 +6,9 @@ A file is eight bytes of header length, a JSON header, and the bytes of the tens
 what a file claims about its own size is checked before memory is spent on it.
 """
 
-import errno
 import json
 import os
-import platform
-import re
-import secrets
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -22,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
+from fpi import _files
 from fpi.errors import InputError, ModelFileError, SaveError
 
 FORMAT = "fpi"
@@ -45,8 +41,6 @@ _BLANK_DIGEST = "0" * 64
 def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> None:
     """Write tensors and JSON to `path`; the file there before stays whole until the new one is complete."""
     path = Path(os.path.realpath(path))  # through a link, so that the link stays a link
-    if not os.path.isdir(path.parent):
-        raise SaveError(f"Could not save to {path}: there is no folder {path.parent}. Create it first.")
     if os.path.exists(path) and not os.path.isfile(path):
         raise SaveError(f"Could not save to {path}: it is not an ordinary file. Choose another name.")
     chunks = _encode(tensors, meta)
@@ -55,20 +49,8 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
             f"Could not save to {path}: the model is larger than load accepts ({MAX_FILE_BYTES:,} bytes, "
             f"{MAX_HEADER_BYTES:,} of them header). Nothing was written; save a smaller model."
         )
-    _remove_strays(path.parent)
-    temporary = path.with_name(f".fpi-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise SaveError(_why_not_saved(path, error)) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-    _sync_folder(path.parent)
+    with _files.replacing(path) as temporary, temporary.open("xb") as file:
+        file.writelines(chunks)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -181,41 +163,3 @@ def _header_length(path: Path, data: bytes) -> int:
 
 def _damaged(path: Path, reason: object) -> ModelFileError:
     return ModelFileError(f"{path} is damaged or cut short: {reason}. Restore it from a copy, or train and save again.")
-
-
-def _host() -> str:
-    return re.sub(r"\W", "_", platform.node())[:64]
-
-
-def _remove_strays(folder: Path) -> None:
-    """Remove what writers killed on this machine left behind; a living writer's file is left alone."""
-    pattern = re.compile(rf"\.fpi-{_host()}-(\d{{1,9}})-[0-9a-f]{{8}}\.tmp")
-    with suppress(OSError):
-        for stray in filter(None, map(pattern.fullmatch, os.listdir(folder))):
-            try:
-                os.kill(int(stray[1]), 0)
-            except ProcessLookupError:
-                (folder / stray[0]).unlink(missing_ok=True)
-            except PermissionError:
-                continue  # alive, and another user's
-
-
-def _sync_folder(folder: Path) -> None:
-    # The new file is whole already; some file systems cannot sync a folder, which is no failure to save.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _why_not_saved(path: Path, error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        remedy = "Free some space, or save elsewhere."
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        remedy = "Save to a folder you may write to."
-    else:
-        remedy = "Check the path, or save elsewhere."
-    kept = "The file that was there is unchanged." if os.path.exists(path) else "Nothing was left behind."
-    return f"Could not save to {path}: {error.strerror}. {remedy} {kept}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fpi import _kernels
+from fpi._validation import check_whole, is_real
 from fpi.errors import InputError
 
 Sparse = tuple[ArrayLike, ArrayLike]
@@ -127,10 +128,6 @@ def _rehashed(slots: NDArray[np.int64]) -> NDArray[np.int64]:
     return grown
 
 
-def _is_real(number: object) -> bool:
-    return isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
-
-
 def _is_sparse(phi: ArrayLike | Sparse, single: bool) -> bool:
     """Whether features come as a pair of indices and values, not as an array."""
     return isinstance(phi, tuple) and len(phi) == 2 and np.ndim(phi[0]) == (1 if single else 2)
@@ -155,17 +152,14 @@ class PrefixRidge:
     """
 
     def __init__(self, dim: int, ridge: float, *, blocks: int = 1) -> None:
-        for name, number in (("dim", dim), ("blocks", blocks)):
-            if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 1 <= number < 2**31:
-                raise InputError(f"{name} is {number!r}; it counts things, so pass a whole number from 1 to 2**31 - 1.")
-        if not (_is_real(ridge) and SMALLEST_RIDGE <= ridge <= LARGEST):
+        if not (is_real(ridge) and SMALLEST_RIDGE <= ridge <= LARGEST):
             raise InputError(
                 f"ridge is {ridge!r}; it keeps Sigma invertible, so pass a number from "
                 f"{SMALLEST_RIDGE:g} to {LARGEST:g} (the paper has 1/H)."
             )
-        self.dim = int(dim)
+        self.dim = check_whole("dim", dim, least=1, bits=31)
         self.ridge = float(ridge)
-        self.blocks = int(blocks)
+        self.blocks = check_whole("blocks", blocks, least=1, bits=31)
         self._bank: RidgeBank | None = None  # made at the first append, which tells dense from sparse
 
     def __len__(self) -> int:
@@ -181,7 +175,7 @@ class PrefixRidge:
         indices, values = self._rows(phi, single=True)
         if not (isinstance(block, int | np.integer) and 0 <= block < self.blocks):
             raise InputError(f"block is {block!r}; this regression has blocks 0 to {self.blocks - 1}.")
-        if not (_is_real(target) and abs(target) <= LARGEST):  # false for NaN too
+        if not (is_real(target) and abs(target) <= LARGEST):  # false for NaN too
             raise InputError(f"target is {target!r}; the regression needs finite numbers, so leave this datum out.")
         nnz = max(1, indices.shape[1]) if _is_sparse(phi, single=True) else None
         if self._bank is None:
@@ -202,7 +196,7 @@ class PrefixRidge:
         A width within 1e-9 * epsilon of epsilon counts as covered. Where rounding could decide, the width is
         computed afresh with 32 digits, so the answer is the exact one.
         """
-        if not (_is_real(epsilon) and 1e-100 <= epsilon <= 1e100):
+        if not (is_real(epsilon) and 1e-100 <= epsilon <= 1e100):
             raise InputError(f"epsilon is {epsilon!r}; it bounds a width, so pass a number from 1e-100 to 1e100.")
         threshold = epsilon * (1 + WIDTH_TIE)
         first = 0

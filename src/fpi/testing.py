@@ -23,7 +23,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from fpi import algorithms
-from fpi.control import Env
+from fpi.envs import Env, action_count, rollout
 from fpi.errors import CheckFailed, InputError
 from fpi.features import TileCoding
 from fpi.training import evaluate
@@ -246,19 +246,19 @@ def _makers(make_agent: Any, make_env: Callable[[], Env] | Env | None) -> tuple[
 
 def _probes(env: Env, horizon: int) -> list[tuple[Any, int]]:
     """Observations of a few episodes of random actions, with their stages."""
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        raise InputError(f"the action space is {space}; agents are checked where actions are numbered (Discrete).")
+    actions = action_count(env)
+    first = int(getattr(env.action_space, "start", 0))
     choose = np.random.default_rng(SEED)
     probes = []
+
+    def act(observation: Any, stage: int) -> int:
+        probes.append((copy.deepcopy(observation), stage))
+        return first + int(choose.integers(actions))
+
     for episode in range(4):
         observation, _ = env.reset(seed=SEED + episode)
-        for stage in range(min(horizon, 6)):
-            probes.append((copy.deepcopy(observation), stage))
-            action = int(space.start) + int(choose.integers(space.n))
-            observation, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                break
+        for _ in rollout(env, observation, act, min(horizon, 6)):
+            pass
     return probes
 
 

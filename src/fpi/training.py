@@ -19,10 +19,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control
-from fpi.control import Env, GeneratorState, RewardRange
+from fpi import envs
+from fpi._validation import check_whole
 from fpi.datasets import Act
+from fpi.determinism import GeneratorState, get_generator, replay, set_generator
+from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+from fpi.history import Evaluation, History
 
 
 @dataclass(frozen=True)
@@ -114,25 +117,6 @@ COUNTED_TOGETHER = 64  # episodes
 EnvActions = list[np.int64]
 
 
-@dataclass(frozen=True)
-class History:
-    """One number per episode: raw return, length, stage of the stored datum or -1, decisions at covered states."""
-
-    returns: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    stored_stage: NDArray[np.int64]
-    covered_steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Empty where nobody counted."""
-
-    def __len__(self) -> int:
-        return len(self.returns)
-
-    @property
-    def covered_share(self) -> float:
-        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
-        return float(self.covered_steps.sum() / self.lengths.sum()) if len(self.covered_steps) else math.nan
-
-
 # Engines are named here, not imported: compiled code stands above the algorithms whose data it fills.
 ENGINES = {"gymnasium": "fpi.training:learn", "compiled": "fpi.compiled.engine:learn_in"}
 
@@ -155,12 +139,12 @@ def learn(
     callback: Callback | None = None,
 ) -> History:
     """Play and learn; see `fpi.PAC.learn`."""
-    check_count("episodes", episodes)
+    check_whole("episodes", episodes)
     if seed is not None:
-        check_count("seed", seed)
+        check_whole("seed", seed)
         seed = int(seed)
     env_actions = _env_actions(env, learner)
-    control.check_horizon(env, learner.horizon)
+    envs.check_horizon(env, learner.horizon)
     name = environment_name(env)
     if learner.training_state.environment not in (None, name):
         raise EnvironmentMismatch(
@@ -173,7 +157,7 @@ def learn(
     if seed is not None:
         training_state = replace(training_state, seed=seed, generator=None)
     else:
-        control.set_generator(env, training_state.generator)
+        set_generator(env, training_state.generator)
 
     rows: list[tuple[float, int, int, int]] = []
     inner = env.unwrapped  # whose generator is asked for after every episode
@@ -187,7 +171,7 @@ def learn(
             play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
             uncounted = play.exploring, training_state.uncounted
             training_state = TrainingState(
-                training_state.seed, number + 1, control.get_generator(inner), name, training_state.visits, uncounted
+                training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
             )
             if number % COUNTED_TOGETHER == 0:
                 training_state = training_state.counted(learner.horizon)
@@ -199,8 +183,8 @@ def learn(
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
-                if control.get_generator(inner) != training_state.generator:  # the callback played in this environment
-                    control.set_generator(env, training_state.generator)
+                if get_generator(inner) != training_state.generator:  # the callback played in this environment
+                    set_generator(env, training_state.generator)
     if not episodes and seed is not None and not training_state.episodes:
         learner.end_episode(training_state, None)  # keeps the seed for the next call
     returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -307,7 +291,7 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
     actions = [env_actions[code] for code in play.codes]
-    report = control.replay(env, before, actions, play.observations, end=play.end)
+    report = replay(env, before, actions, play.observations, end=play.end)
     if report is None and number == 0:
         warnings.warn(
             "episode 1 could not be played again: its start does not come back with the environment's generator. "
@@ -337,35 +321,47 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
     )
 
 
-def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> History:
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
     """Play the learned policy. Every agent meets the same start states under the same `seed`.
 
     An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
     `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
     """
-    check_count("episodes", episodes)
-    check_count("seed", seed)
-    env_actions = _env_actions(env, agent)
-    control.check_horizon(env, agent.horizon)
+    check_whole("episodes", episodes)
+    check_whole("seed", seed)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, np.int64)
     covered = np.zeros(episodes, np.int64)
     told = True
-    for i, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
-        decide = deciding(agent, i)
+    for i, episode in enumerate(evaluation(agent, env, episodes, seed)):
+        rewards, known = zip(*episode, strict=True)
+        returns[i], lengths[i], covered[i] = math.fsum(rewards), len(rewards), known.count(True)
+        told = told and None not in known
+    return Evaluation(returns, lengths, covered if told else None)
+
+
+def evaluation(agent: Player, env: Env, episodes: int, seed: int) -> Iterator[Iterator[tuple[float, bool | None]]]:
+    """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
+    env_actions = _env_actions(env, agent)
+    envs.check_horizon(env, agent.horizon)
+    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
         observation, _ = env.reset(seed=int(start))
-        rewards = []
-        for stage in range(agent.horizon):
-            decision = decide(observation, stage)
-            observation, reward, terminated, truncated, _ = env.step(env_actions[2 * decision.action])
-            rewards.append(float(reward))
-            told = told and decision.covered is not None
-            covered[i] += bool(decision.covered)
-            if terminated or truncated:
-                break
-        returns[i] = math.fsum(rewards)
-        lengths[i] = len(rewards)
-    return History(returns, lengths, np.full(episodes, -1, np.int64), covered if told else covered[:0])
+        yield _policy_steps(agent, env, number, observation, env_actions)
+
+
+def _policy_steps(
+    agent: Player, env: Env, number: int, observation: Any, env_actions: EnvActions
+) -> Iterator[tuple[float, bool | None]]:
+    decide = deciding(agent, number)
+    covered: bool | None = None
+
+    def act(observation: Any, stage: int) -> np.int64:
+        nonlocal covered
+        action, covered = decide(observation, stage)
+        return env_actions[2 * action]
+
+    for _, reward, _, _ in envs.rollout(env, observation, act, agent.horizon):
+        yield reward, covered
 
 
 def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
@@ -404,13 +400,8 @@ class Policy:
 
 def _env_actions(env: Env, learner: Player) -> EnvActions:
     """The environment's own action for every code; numpy's integers are what its space checks fastest."""
-    first = control.check_spaces(env, learner.actions)
+    first = envs.check_spaces(env, learner.actions)
     return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
-
-
-def check_count(name: str, number: Any) -> None:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**63:
-        raise InputError(f"{name} is {number!r}; pass a whole number from 0 to 2**63 - 1.")
 
 
 def environment_name(env: Env) -> str:
@@ -443,7 +434,7 @@ def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
         TimeRemainingColumn(),
     )
     with Progress(*columns) as shown:
-        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, covered_steps=0.0)
+        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
         began = drawn = time.perf_counter()
         done = 0.0
         recent = [0.0] * 4
@@ -462,7 +453,7 @@ def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
                     speed=done / max(now - began, 1e-9),
                     mean=ret / count,
                     data=learner.data_stored,
-                    covered_steps=frozen / steps,
+                    frozen=frozen / steps,
                 )
                 recent[:] = [0.0] * 4
 

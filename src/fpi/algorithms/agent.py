@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control, model_files, training
+from fpi import determinism, model_files, training
+from fpi._validation import check_real, check_whole, is_whole
 from fpi.algorithms.theory import Constants
-from fpi.control import Env, RewardRange
 from fpi.datasets import EXPLORING, Act, Datasets, ExploringStep
+from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
-from fpi.training import Callback, Decision, History, Policy, TrainingState
+from fpi.history import History
+from fpi.training import Callback, Decision, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
 
@@ -66,17 +68,6 @@ class Common:
         for end in self.reward_range:
             check_real("an end of reward_range", end, "a finite number", lambda x: True)
         object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
-
-
-def check_whole(name: str, number: Any, least: int) -> None:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < least:
-        raise InputError(f"{name} is {number!r}; pass a whole number of at least {least}.")
-
-
-def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool]) -> None:
-    real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
-    if not (real and abs(number) <= 1e300 and fits(number)):  # false for NaN too
-        raise InputError(f"{name} is {number!r}; pass {wanted}.")
 
 
 @dataclass(frozen=True)
@@ -236,7 +227,7 @@ class Agent:
         return Policy(self)
 
     def check_stage(self, stage: int) -> None:
-        if not isinstance(stage, int | np.integer) or isinstance(stage, bool) or not 0 <= stage < self.horizon:
+        if not (is_whole(stage) and 0 <= stage < self.horizon):
             raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -331,12 +322,12 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
 
 def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> TrainingState:
     training_state = TrainingState(**stored, visits=visits)
-    control.check_generator(training_state.generator)
+    determinism.check_generator(training_state.generator)
     if not isinstance(training_state.environment, str | None):
         raise InputError(f"its environment is {training_state.environment!r}")
-    training.check_count("episodes", training_state.episodes)
+    check_whole("episodes", training_state.episodes)
     if training_state.seed is not None:
-        training.check_count("seed", training_state.seed)
+        check_whole("seed", training_state.seed)
     if visits is not None and (visits.shape != (2, agent.horizon) or visits.dtype != np.int64):
         raise InputError(f"its visits do not have the shape {(2, agent.horizon)}")
     if training_state.episodes <= agent.datasets.last_episode or (

@@ -23,14 +23,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpi.algorithms.agent import Common, check_real, check_whole
+from fpi._validation import check_real, check_whole
+from fpi.algorithms.agent import Common
 from fpi.algorithms.levels import LeveledAgent, check_elimination
 from fpi.algorithms.theory import LevelBounds
-from fpi.control import Env
+from fpi.envs import Env
 from fpi.errors import InputError
 from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.function_classes.datasets import ClassDatasets
-from fpi.training import Callback, History
+from fpi.history import History
+from fpi.training import Callback
 
 
 @dataclass(frozen=True, kw_only=True)

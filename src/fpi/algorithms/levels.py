@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import _kernels
+from fpi._validation import is_whole
 from fpi.algorithms.agent import Agent, Common
 from fpi.datasets import EXPLORING, Act, Dataset
 from fpi.errors import InputError
@@ -279,7 +280,7 @@ class LeveledAgent(Agent):
     def dataset(self, stage: int, level: int) -> Dataset:
         """The data of one stage and level: features, actions, targets and episode numbers, in order."""
         self.check_stage(stage)
-        if not isinstance(level, int | np.integer) or isinstance(level, bool) or not 1 <= level <= self.levels:
+        if not (is_whole(level) and 1 <= level <= self.levels):
             raise InputError(f"level is {level!r}; this agent has levels 1 to {self.levels}.")
         data: Dataset = self.datasets.dataset(stage, level)
         return data

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import _kernels
-from fpi.algorithms.agent import Agent, Common, check_real, check_whole, linear_constants
+from fpi._validation import check_real, check_whole
+from fpi.algorithms.agent import Agent, Common, linear_constants
 from fpi.algorithms.theory import Constants
 from fpi.datasets import Act, Dataset, Datasets
 from fpi.errors import InputError

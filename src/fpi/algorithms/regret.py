@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fpi.algorithms.agent import MOST_CELLS, Common, check_real, check_whole, linear_constants
+from fpi._validation import check_real, check_whole
+from fpi.algorithms.agent import MOST_CELLS, Common, linear_constants
 from fpi.algorithms.levels import MOST_LEVELS, LeveledAgent, check_elimination
 from fpi.algorithms.theory import Constants, levels
 from fpi.datasets import Datasets

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import training
-from fpi.algorithms.agent import check_real, check_whole
+from fpi._validation import check_positive, check_real, check_whole
 from fpi.baselines import _ridge
-from fpi.control import Env, RewardRange
 from fpi.datasets import Act
+from fpi.envs import Env, RewardRange
 from fpi.features import FeatureMap, as_feature_map
-from fpi.training import Callback, History, TrainingState
+from fpi.history import History
+from fpi.training import Callback, TrainingState
 
 
 class Baseline:
@@ -73,7 +74,7 @@ class LinearBandit(Baseline):
         reward_range: tuple[float, float],
     ) -> None:
         super().__init__(actions, 1, reward_range)
-        check_real("ridge", ridge, "a finite number above 0", lambda x: x > 0)
+        check_positive("ridge", ridge)
         check_real("scale", scale, "a finite number of at least 0", lambda x: x >= 0)
         check_real("delta", delta, "a probability between 0 and 1", lambda x: 0 < x < 1)
         if theta_bound is not None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms.agent import check_whole
+from fpi._validation import check_whole
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
 from fpi.datasets import Act

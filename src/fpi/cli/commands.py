@@ -369,18 +369,18 @@ def evaluate(
     agent = fpi.load(model)
     env = config.remembered_environment(agent, model, environment, config.parse_env_args(env_args), action_grid)
     with console.waiting(f"playing {episodes:,} episodes"):
-        history = fpi.evaluate(agent, env, episodes, seed)
+        played = fpi.evaluate(agent, env, episodes, seed)
         by_chance = fpi.evaluate(Uniform(actions=agent.actions, horizon=agent.horizon), env, episodes, seed).returns
-    returns, steps = history.returns, history.lengths
+    returns, steps = played.returns, played.lengths
     rows = {
         "environment": env.spec.id if env.spec else str(env),
         "trained for": f"{agent.episodes:,} episodes",
-        "mean return": f"{returns.mean():.2f}",
-        "95% interval": console.mean_interval(returns, seed),
+        "mean return": f"{played.mean:.2f}",
+        "95% interval": "{1:.2f} to {2:.2f}".format(*played.interval) if episodes > 1 else "takes 2 episodes or more",
         "smallest, largest": f"{returns.min():.2f}, {returns.max():.2f}",
         "steps": f"{steps.mean():.1f} on average, {steps.min():,} to {steps.max():,}",
         "mean return of random play": f"{by_chance.mean():.2f}, from the same start states",
-        "at covered states": f"{history.covered_share:.1%} of decisions",
+        "at covered states": f"{played.covered_share:.1%} of decisions",
     }
     console.show_table(f"{model} in {episodes:,} episodes", rows)
 
@@ -404,14 +404,14 @@ def check(
 
     Example: fpi check CartPole-v1
     """
-    from fpi import check_env
+    from fpi import determinism
     from fpi.cli import config, console
-    from fpi.environments import make_environment
+    from fpi.envs import make_environment
 
     env = make_environment(environment, config.parse_env_args(env_args), action_grid)
     features, none_because = config.try_default_features(env)
     with console.waiting(f"playing {episodes} episodes twice"):
-        report = check_env.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
+        report = determinism.check(env, features=features, horizon=horizon, episodes=episodes, seed=seed)
     low, high = report.rewards
     shortest, longest = min(report.lengths), max(report.lengths)
     norm = report.feature_norm
@@ -458,7 +458,7 @@ def render(
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     _check_writable(out)
     from fpi.cli import config, console, gif
-    from fpi.environments import extras_named
+    from fpi.envs import extras_named
 
     gif.choose_offscreen()
     agent = fpi.load(model)

@@ -71,8 +71,9 @@ def bandit(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SaveError(f"--out {out} is no folder to write to: {error.strerror}. Choose another.") from error
-    from fpi import compare, plots
+    from fpi import compare
     from fpi.cli import console
+    from fpi.report import figures
 
     seeds = seeds or (QUICK_SEEDS if quick else compare.SEEDS)
     episodes = episodes or (QUICK_EPISODES if quick else compare.EPISODES)
@@ -83,9 +84,9 @@ def bandit(
     for title, sound in (("Sound, the constants of the theory", True), ("Scaled, covered by no theorem", False)):
         rows = [compare.cells(line) for line in found if line.row.sound == sound]
         console.show_columns(f"{title}: {about}", compare.HEADS, rows)
-    plots.draw_regrets(compare.shown(found), out / "regret.png")
+    figures.draw_regrets(compare.shown(found), out / "regret.png")
     line = compare.best([line for line in found if line.row.sound], "Regret")
-    plots.draw_guarantees(line, compare.theory(line), out / "guarantees.png")
+    figures.draw_guarantees(line, compare.theory(line), out / "guarantees.png")
     told = "regret.png, guarantees.png, regret.csv and regret.json"
     if slope:
         _slope(compare.best([line for line in found if not line.row.sound], "Regret"), quick, workers, out)
@@ -94,8 +95,9 @@ def bandit(
 
 
 def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
-    from fpi import compare, plots
+    from fpi import compare
     from fpi.cli import console
+    from fpi.report import figures
 
     first, last = chosen.seeds[0], chosen.seeds[-1]
     console.say(
@@ -112,7 +114,7 @@ def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
         problem.name: [line for line in found if line.problem == problem]
         for problem in (compare.BANDIT, compare.CORRIDOR)
     }
-    plots.draw_regrets(panels, out / "slope.png", guide=True)
+    figures.draw_regrets(panels, out / "slope.png", guide=True)
 
 
 def _play(text: str, tasks: Sequence[tuple[Any, ...]], workers: int | None) -> list[Line]:

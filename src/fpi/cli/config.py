@@ -11,15 +11,13 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from fpi import control
+from fpi import envs
 from fpi.algorithms import PAC, Agent, Eluder, Regret, load
 from fpi.algorithms.theory import covering_data
-from fpi.control import Env
-from fpi.environments import make_environment
+from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.features import FeatureMap, Fourier, OneHot, TileCoding
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
-from fpi.spaces import action_count, observation_range
 
 ALGORITHMS = {  # and the options of each
     "pac": ("epsilon", "ridge", "freeze"),
@@ -79,7 +77,7 @@ class Recipe:
         check_numbered(env, self.environment)
         horizon = self.horizon
         if horizon is None:
-            horizon = control.time_limit(env) or getattr(_testbed(env), "horizon", None)
+            horizon = envs.time_limit(env) or getattr(_testbed(env), "horizon", None)
         if horizon is None:
             raise EnvironmentMismatch(
                 f"{self.environment} has no time limit, so the steps of an episode are yours to choose: give --horizon."

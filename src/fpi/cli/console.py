@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -53,17 +51,6 @@ def show_columns(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
-
-
-def mean_interval(returns: NDArray[np.float64], seed: int) -> str:
-    """A bootstrap interval that holds the true mean with a confidence of 95%."""
-    from scipy.stats import bootstrap
-
-    if len(returns) < 2:
-        return "takes 2 episodes or more"
-    chance = np.random.default_rng(seed)
-    found = bootstrap((returns,), np.mean, method="percentile", confidence_level=0.95, batch=100, random_state=chance)
-    return f"{found.confidence_interval.low:.2f} to {found.confidence_interval.high:.2f}"
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import control
+from fpi import _files
 from fpi.algorithms import Agent
-from fpi.control import Env
-from fpi.errors import EnvironmentMismatch, SaveError
-from fpi.training import deciding
+from fpi.envs import Env
+from fpi.errors import EnvironmentMismatch
+from fpi.training import evaluation
 
 FASTEST = 50  # pictures a second; players slow faster ones down
 USUAL = 30  # where the environment does not say
@@ -41,18 +40,10 @@ def check_drawable(env: Env) -> None:
 
 def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
-    first_action = control.check_spaces(env, agent.actions)
-    control.check_horizon(env, agent.horizon)
-    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes)):
-        decide = deciding(agent, number)
-        observation, _ = env.reset(seed=int(start))
+    for episode in evaluation(agent, env, episodes, seed):
         yield _picture(env)
-        for stage in range(agent.horizon):
-            action = first_action + decide(observation, stage).action
-            observation, _, terminated, truncated, _ = env.step(action)
+        for _ in episode:
             yield _picture(env)
-            if terminated or truncated:
-                break
 
 
 def _picture(env: Env) -> NDArray[np.uint8]:
@@ -68,17 +59,11 @@ def write_gif(path: Path, pictures: Iterator[NDArray[np.uint8]], fps: float) -> 
     """Write a GIF, whole or not at all; returns the number of pictures."""
     import imageio.v3 as imageio
 
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
     count = 0
-    try:
+    with _files.replacing(path) as temporary:
         writer: Any = imageio.imopen(temporary, "w", plugin="pillow", extension=".gif")
         with writer as gif:
             for picture in pictures:
                 gif.write(picture, bits=8, duration=1000 / fps, loop=0)  # 256 colours at once: a third of the memory
                 count += 1
-        os.replace(temporary, path)
-    except OSError as error:
-        raise SaveError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return count

@@ -58,7 +58,7 @@ class _Line:
 
 
 class Board:
-    """The table; `tell` is what `conduct` calls."""
+    """The table; `tell` is what `run_study` calls."""
 
     def __init__(self, jobs: Sequence[Job], kept: int, console: Console) -> None:
         self._lines = {job.id: _Line(job) for job in jobs}

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fpi
-from fpi import page, plots, results
 from fpi.cli import console, gif
-from fpi.environments import make_environment
+from fpi.envs import make_environment
 from fpi.errors import MissingExtra
-from fpi.results import Results, Setting
+from fpi.experiment.config import run_id
+from fpi.report import figures, read, write_page
+from fpi.report.results import Results, Setting
 
 MOST_PICTURES = 250
 MOST_FPS = 25
@@ -26,13 +27,15 @@ def write_report(folder: Path) -> list[str]:
     """Write figure.png, figure.pdf, a GIF per environment and page.html; returns lines that say so."""
     told = []
     with console.waiting("drawing"):
-        found = results.read(folder)
+        found = read(folder)
         if found.panels:
-            plots.draw_rewards(found, [folder / "figure.png", folder / "figure.pdf"])
+            curves = found.plot()
+            for name in ("figure.png", "figure.pdf"):
+                figures.save(curves, folder / name)
             told.append(f"The figure is in {folder / 'figure.png'} and figure.pdf.")
             told += _draw_policies(found, folder)
         try:
-            told.append(f"The page is {page.write(folder)}: open it in any browser.")
+            told.append(f"The page is {write_page(found)}: open it in any browser.")
         except MissingExtra as error:
             told.append(str(error))
     return told
@@ -43,7 +46,7 @@ def _draw_policies(found: Results, folder: Path) -> list[str]:
     gif.choose_offscreen()
     first: dict[str, tuple[Setting, Path]] = {}
     for setting in found.settings:
-        model = folder / "runs" / f"{setting.name}--seed-{min(found.study['seeds']):03d}" / "model.fpi"
+        model = folder / "runs" / run_id(setting.name, min(found.study["seeds"])) / "model.fpi"
         if setting.runs and model.exists():
             first.setdefault(setting.config["env"], (setting, model))
     missed = []

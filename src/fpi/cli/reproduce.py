@@ -19,6 +19,7 @@ from fpi.errors import InputError
 if TYPE_CHECKING:
     from fpi.experiment import Study
     from fpi.experiment.backends import Backend
+    from fpi.report import Results
 
 SIZE, RUNNING, FILES = "Size", "Running", "Files"
 
@@ -40,7 +41,7 @@ def reproduce(
             help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
         ),
     ],
-    quick: Annotated[bool, _flag("--quick", "A look: too small for the claims.", SIZE)] = False,
+    quick: Annotated[bool, _flag("--quick", "A look: too small for most claims.", SIZE)] = False,
     full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
     seeds: Annotated[int | None, _option("So many seeds instead.", "N", SIZE, "as the study says")] = None,
     episodes: Annotated[int | None, _option("So many episodes instead.", "N", SIZE, "as the study says")] = None,
@@ -120,8 +121,8 @@ def _opening(study: Study, engine: str, place: Path) -> Iterator[str]:
     yield study.title
     yield from filter(None, (study.about, _left_open(study, engine)))
     if study.settings:
-        runs = len(study.settings) * len(study.seeds)
-        yield f"{runs} runs ({_size(study)}) with the {engine} engine, into {place}."
+        settings, seeds = len(study.settings), len(study.seeds)
+        yield f"{settings * seeds} runs, {settings} settings × {seeds} seeds, with the {engine} engine, into {place}."
 
 
 def _left_open(study: Study, engine: str) -> str:
@@ -137,12 +138,8 @@ def _left_open(study: Study, engine: str) -> str:
         f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
         for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
     )
-    return f"{_size(study)} cannot tell {'; nor '.join(told)}." if questions else ""
-
-
-def _size(study: Study) -> str:
-    seeds = len(study.seeds)
-    return f"{seeds} seed{'s' if seeds > 1 else ''} of {study.episodes:,} episodes"
+    size = f"{len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''} of {study.episodes:,} episodes"
+    return f"{size} cannot tell {'; nor '.join(told)}." if questions else ""
 
 
 def _command(study: str, size: str, engine: str) -> list[str]:
@@ -170,17 +167,20 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
-    from fpi.cli import console, report
-    from fpi.experiment import speed, statistics, storage
+    from fpi import _files
+    from fpi.cli import console
+    from fpi.cli.report import write_report
+    from fpi.experiment import speed
+    from fpi.report import read, summarise
 
-    found = statistics.measure(study, out)
-    summary = statistics.summarise(study, found)
+    found = read(out)
+    summary = summarise(study, found)
     summary["left_open"] = _left_open(study, engine)
     if study.settings:
         with console.waiting("measuring the speed of bare environments"):
             summary["speed"] = speed.measure(study, out)
-    storage.write_json(out / "summary.json", summary)
-    for told in _warnings(study, out):
+    _files.write_json(out / "summary.json", summary)
+    for told in _warnings(found):
         typer.echo(f"Warning: {told}", err=True)
     if study.settings:
         _show_settings(study, summary)
@@ -189,39 +189,29 @@ def _report(study: Study, engine: str, out: Path) -> None:
     _show_claims(summary["claims"])
     if summary["left_open"]:
         console.say(summary["left_open"] + "\n")
-    for line in report.write_report(out):
+    for line in write_report(out):
         console.say(line)
 
 
-def _warnings(study: Study, out: Path) -> list[str]:
+def _warnings(results: Results) -> Iterator[str]:
     """What the runs warned about, a line for every setting."""
-    from fpi.experiment import storage
-
-    told: dict[str, list[str]] = {}
-    for job in study.jobs(""):
-        manifest = storage.read_json(out / "runs" / job.id / "manifest.json")
-        told.setdefault(job.name, []).extend(f"{job.id}: {text}" for text in manifest.get("warnings", []))
-    return [
-        texts[0] + (f" ({len(texts) - 1:,} more like this in {name}.)" if len(texts) > 1 else "")
-        for name, texts in told.items()
-        if texts
-    ]
+    for setting in results.settings:
+        texts = [f"{run.manifest['id']}: {text}" for run in setting.runs for text in run.manifest["warnings"]]
+        if texts:
+            more = f" ({len(texts) - 1:,} more like this in {setting.name}.)" if len(texts) > 1 else ""
+            yield texts[0] + more
 
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:
     from fpi.cli.console import show_columns
-    from fpi.experiment.statistics import interval
+    from fpi.statistics import Interval
 
     rows = []
     for name, each in summary["settings"].items():
-        bands = (interval(**each["last"][kind]) for kind in ("mean", "iqm"))
-        rows.append([name, *bands, _share(each["stale"])])
+        bands = (str(Interval(**each["last"][kind])) for kind in ("mean", "iqm"))
+        rows.append([name, *bands, "" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
-
-
-def _share(stale: list[float] | None) -> str:
-    return "" if stale is None else f"{stale[-1]:.1%}"
 
 
 def _show_claims(claims: list[dict[str, str]]) -> None:

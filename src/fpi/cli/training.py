@@ -15,9 +15,10 @@ import numpy as np
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.compiled import CompiledEnv
-from fpi.control import Env
+from fpi.envs import Env
 from fpi.errors import InputError
-from fpi.training import Callback, Episode, History, bar
+from fpi.history import History
+from fpi.training import Callback, Episode, bar
 
 PATIENCE = 2.0  # seconds of silence
 PORTION = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
@@ -56,6 +57,7 @@ class Tally:
 
     def add(self, history: History) -> None:
         """Many episodes at once."""
+        assert history.covered_steps is not None  # learning counts them
         self._add(history.returns.tolist(), int(history.lengths.sum()), int(history.covered_steps.sum()))
 
     def _add(self, returns: list[float], decisions: int, frozen: int) -> None:
@@ -113,8 +115,9 @@ def learn_compiled(
             portion = int(min(most, last - agent.episodes, checkpoints.left(agent)))
             history = compiled.learn(agent, compiled_env, portion, seed)
             seed = None
+            covered = tally.covered_steps
             tally.add(history)
-            tick(portion, *(each.sum().item() for each in (history.returns, history.lengths, history.covered_steps)))
+            tick(portion, history.returns.sum(), int(history.lengths.sum()), tally.covered_steps - covered)
             checkpoints.look_at(agent)
 
 

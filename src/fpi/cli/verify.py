@@ -107,8 +107,8 @@ def _study(seeds: int | None, workers: int | None) -> None:
 
 
 def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
-    from fpi import plots
     from fpi.cli import console
+    from fpi.report import figures
     from fpi.verify import curves
 
     try:
@@ -118,9 +118,9 @@ def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
     numbers = range(seeds or curves.SEEDS)
     learning, growing = _measure("learning", curves.trace, (curves.LEARNING, curves.GROWING), numbers, workers)
     maps = _measure("freezing", curves.map_freezing, curves.FREEZING, range(1), workers)
-    plots.draw_learning(learning, folder / "learning.png")
-    plots.draw_growth(growing, folder / "growth.png")
-    plots.draw_freezing([each[0] for each in maps], folder / "freezing.png")
+    figures.draw_learning(learning, folder / "learning.png")
+    figures.draw_growth(growing, folder / "growth.png")
+    figures.draw_freezing([each[0] for each in maps], folder / "freezing.png")
     console.say(f"learning.png, growth.png and freezing.png are in {folder}.")
 
 

@@ -10,14 +10,17 @@ import numba
 import numpy as np
 from numba import types
 
+from fpi._validation import check_whole
 from fpi.algorithms import PAC, Agent
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv, compiled_env_of
-from fpi.control import Env, check_generator, check_horizon, check_spaces
 from fpi.datasets import EXPLORING
+from fpi.determinism import check_generator
+from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
-from fpi.training import Callback, History, TrainingState, bar, check_count
+from fpi.history import History
+from fpi.training import Callback, TrainingState, bar
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog
@@ -39,7 +42,7 @@ def learn(
     what `StaleLog.share` needs. Determinism is not checked as `agent.learn` does: a compiled step has no way to be
     random.
     """
-    check_count("episodes", episodes)
+    check_whole("episodes", episodes)
     task = task_for(agent)
     agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
     run = _Run(agent, compiled_env, task, _begin(agent, compiled_env, seed), episodes, log)
@@ -143,7 +146,7 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
     if seed is None and not training_state.episodes:
         seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
     if seed is not None:
-        check_count("seed", seed)
+        check_whole("seed", seed)
         training_state = replace(training_state, seed=int(seed), generator=None)
     return replace(training_state, environment=compiled_env.environment)
 

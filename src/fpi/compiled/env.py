@@ -12,9 +12,11 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import ArrayLike, NDArray
 
-from fpi.control import ActionGrid, Env, get_generator, set_generator, time_limit
+from fpi._validation import check_whole
+from fpi.determinism import get_generator, set_generator
+from fpi.envs import ActionGrid, Env, action_count, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
-from fpi.training import check_count, environment_name
+from fpi.training import environment_name
 
 # Wrappers of gymnasium.make that look on; a time limit at or beyond the horizon changes nothing either.
 ONLOOKERS = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
@@ -168,15 +170,15 @@ def compare(
     """Play the same actions in both, from the same generator. They are random unless a policy (observation, stage)
     -> action is given, which sees the observations of `env`.
     """
-    check_count("episodes", episodes)
-    check_count("seed", seed)
+    check_whole("episodes", episodes)
+    check_whole("seed", seed)
     count = len(compiled_env.env_actions)
-    if not hasattr(env.action_space, "n") or env.action_space.n != count:
+    if action_count(env) != count:
         raise EnvironmentMismatch(
-            f"the environment has the actions {env.action_space}, its compiled version {count}. "
+            f"the environment has {action_count(env)} actions, its compiled version {count}. "
             "Give both the same, by fpi.ActionGrid and fpi.compiled.get(name, action_grid=...)."
         )
-    first = getattr(env.action_space, "start", 0)
+    first = int(getattr(env.action_space, "start", 0))
     choices = np.random.default_rng([seed, 1])
     rng = np.random.Generator(np.random.PCG64(seed))
     env.reset(seed=0)  # makes a generator that can be replaced
@@ -192,9 +194,7 @@ def compare(
         ended = False
         while not ended:
             largest = max(largest, _difference(observation, seen))
-            action = (
-                int(choices.integers(len(compiled_env.env_actions))) if policy is None else policy(observation, length)
-            )
+            action = int(choices.integers(count)) if policy is None else policy(observation, length)
             observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
             twin_reward, twin_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
             length += 1

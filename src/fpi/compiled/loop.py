@@ -78,7 +78,7 @@ class Suffixes(NamedTuple):
 NUMBER, ROW, WAITING, LENGTH, EXPLORED, CLOCK = range(6)
 PAIRS, STEPS, DATA = range(3)
 FINISHED, NO_ROOM_TO_PLAY, NO_ROOM_TO_APPEND, BAD_OBSERVATION, BAD_REWARD = range(5)
-SLACK = 1e-9  # of the reward range, as in `fpi.control.RewardRange.check`
+SLACK = 1e-9  # of the reward range, as in `fpi.envs.RewardRange.check`
 
 VECTOR = types.Array(types.float64, 1, "C")
 RESET = types.void(types.npy_rng, VECTOR, VECTOR)

@@ -1,8 +1,8 @@
-"""Studies: settings × seeds become runs, runs become rows, rows become statistics.
+"""Studies: settings × seeds become runs, runs become rows.
 
 `config` says what a study is, `scheduler` carries it out on one of the `backends` and can be killed at any moment,
-`run` is what happens inside one run, `engines` how episodes are played, `storage` what stands on disk, `statistics`
-what may be said about it, `speed` how fast it went.
+`run` is what happens inside one run, `engines` how episodes are played, `storage` what stands on disk, `speed` how fast
+it went. What came out is read and judged by `fpi.report`.
 """
 
 from fpi.experiment.config import Claim, Setting, Study

@@ -10,17 +10,16 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
-from fpi import algorithms, control
+from fpi import algorithms, envs
+from fpi._validation import check_whole
 from fpi.algorithms import Agent
-from fpi.control import Env
-from fpi.environments import make_environment
+from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import FpiError, InputError
 from fpi.features import from_config
-from fpi.spaces import action_count, observation_range
-from fpi.training import check_count
 
 ALGORITHMS = ("PAC", "Regret")
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
+CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +44,7 @@ class Setting:
             _check(name, getattr(self, name), str, "a name in quotes")
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
-        check_count("episodes", self.episodes)
-        if self.episodes < 1:
-            raise InputError(f"episodes is {self.episodes}; pass a whole number of at least 1.")
+        check_whole("episodes", self.episodes, least=1)
         if self.algorithm not in ALGORITHMS:
             raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
 
@@ -77,9 +74,9 @@ class Setting:
     def complete(self) -> Setting:
         """The same with everything filled in that the environment decides; what does not fit is an InputError."""
         env = self.make_env()
-        control.check_spaces(env, action_count(env))
+        envs.check_spaces(env, action_count(env))
         arguments, features = dict(self.arguments), dict(self.features)
-        limit = control.time_limit(env)
+        limit = envs.time_limit(env)
         if arguments.setdefault("horizon", limit) is None:
             raise InputError(f"{self.env} has no time limit: say how many steps an episode has, arguments.horizon.")
         space = env.observation_space
@@ -94,11 +91,11 @@ class Setting:
             inspect.signature(kind).bind(None, actions=features["actions"], **arguments)
         except TypeError as error:
             raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
-        grid = env.grid.tolist() if isinstance(env, control.ActionGrid) else None
+        grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
         whole = replace(self, features=features, arguments=arguments, action_grid=grid)
         agent = whole.make_agent()
         agent.predict(env.reset(seed=0)[0], 0)  # features that do not fit the observations fail here
-        control.check_horizon(env, agent.horizon)
+        envs.check_horizon(env, agent.horizon)
         env.close()
         return whole
 
@@ -110,7 +107,7 @@ def _check(name: str, value: Any, kind: type, wanted: str) -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, and how the results decide whether it holds here (see `statistics.JUDGES`)."""
+    """A sentence, and how the results decide whether it holds here (see `fpi.report.claims`)."""
 
     text: str
     kind: str
@@ -120,6 +117,10 @@ class Claim:
     """The least number of seeds, and of episodes in each run, that can tell. With fewer nothing is judged."""
     question: str = ""
     """What is left open then, as in "whether exact freezing earns more than none"."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in CLAIM_KINDS:
+            raise InputError(f"there are no claims of the kind {self.kind!r}; choose one of {', '.join(CLAIM_KINDS)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class Study:
 
     def __post_init__(self) -> None:
         for seed in self.seeds:
-            check_count("a seed", seed)
+            check_whole("a seed", seed)
         if (self.settings and not self.seeds) or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds are {list(self.seeds)}; give at least one, and each only once.")
 
@@ -202,7 +203,12 @@ class Job:
 
     @property
     def id(self) -> str:
-        return f"{self.name}{SEPARATOR}seed-{self.seed:03d}"
+        return run_id(self.name, self.seed)
+
+
+def run_id(setting: str, seed: int) -> str:
+    """What a run and its folder are called."""
+    return f"{setting}{SEPARATOR}seed-{seed:03d}"
 
 
 def probe_episodes(episodes: int) -> list[int]:

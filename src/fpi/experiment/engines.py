@@ -11,7 +11,7 @@ from fpi.compiled import CompiledEnv, StaleLog
 from fpi.compiled.engine import task_for
 from fpi.errors import InputError
 from fpi.experiment.config import Setting
-from fpi.training import History
+from fpi.history import History
 
 ENGINES = ("gymnasium", "compiled")
 

@@ -22,6 +22,7 @@ from fpi.algorithms import Agent, load
 from fpi.errors import FpiError, NondeterminismWarning
 from fpi.experiment.config import Job, probe_episodes
 from fpi.experiment.engines import make_engine, make_log
+from fpi.history import ATTRIBUTES
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
 Tensors = dict[str, NDArray[Any]]
@@ -94,12 +95,8 @@ class Run:
             portion = min(portion, stop - done)
             history = self.learn(self.agent, portion, None if done else self.job.seed, self.log)
             done += portion
-            for name, column in zip(
-                COLUMNS,
-                (history.returns, history.lengths, history.stored_stage, history.covered_steps),
-                strict=True,
-            ):
-                new[name].append(column.astype(COLUMNS[name]))
+            for name, dtype in COLUMNS.items():
+                new[name].append(getattr(history, ATTRIBUTES[name]).astype(dtype))
             if done == stop:
                 new["probe.episode"].append(np.array([done]))
                 new["probe.data"].append(self.agent.summary().data[np.newaxis])

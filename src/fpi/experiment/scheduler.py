@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from fpi import _files
 from fpi.errors import InputError
 from fpi.experiment import storage
 from fpi.experiment.backends import Backend, Local, WorkerDied
 from fpi.experiment.config import Job, Study
 from fpi.experiment.engines import make_engine
 from fpi.experiment.run import RunFailed, State
-from fpi.experiment.statistics import JUDGES
 from fpi.experiment.storage import RunFolder
 
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
@@ -41,9 +41,6 @@ def run_study(
     Finished runs are kept and half-done ones go on. Whatever the backend, its number of workers and the moments at
     which this was killed and started again, the rows are the same to the bit. No slice begins after `stop` gives true.
     """
-    unknown = [claim.kind for claim in study.claims if claim.kind not in JUDGES]
-    if unknown:
-        raise InputError(f"there are no claims of the kind {unknown[0]!r}; choose one of {', '.join(JUDGES)}.")
     study = study.complete()
     for setting in study.settings.values():
         make_engine(engine, setting)
@@ -54,7 +51,7 @@ def run_study(
             raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another --out.")
         made_by = {"versions": storage.versions(), "revision": storage.revision()}
         places = {job: RunFolder(out, job, made_by) for job in jobs}
-        storage.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
+        _files.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
         waiting = deque(job for job in jobs if not places[job].finished)
         if waiting:
             with backend or Local() as place, watch(tuple(waiting), len(jobs) - len(waiting)) as tell:

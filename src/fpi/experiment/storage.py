@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import fpi
-from fpi import model_files
+from fpi import _files, model_files
 from fpi.errors import InputError, ModelFileError, SaveError
 from fpi.experiment.config import Job
 from fpi.experiment.run import State
@@ -66,7 +65,7 @@ class RunFolder:
                 "started": _now(),
                 "finished": None,
             }
-            write_json(self.path / "manifest.json", self.manifest)
+            _files.write_json(self.path / "manifest.json", self.manifest)
         return self.checkpoint()
 
     def checkpoint(self) -> State | None:
@@ -80,15 +79,12 @@ class RunFolder:
         """The manifest comes last: a run without it is taken up at its checkpoint, and ends in the same files."""
         model_files.write(self.path / "rows.safetensors", state.rows, {"id": self.job.id})
         if keep_model:
-            _replace(self.path / "model.fpi", state.model)
+            _files.write_bytes(self.path / "model.fpi", state.model)
         steps = int(state.tensors["length"].sum(dtype="int64"))
         self.manifest |= {"finished": _now(), "seconds": state.meta["seconds"], "steps": steps}
         self.manifest["warnings"] = state.meta["warnings"]
-        write_json(self.path / "manifest.json", self.manifest)
+        _files.write_json(self.path / "manifest.json", self.manifest)
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
-
-    def rows(self) -> dict[str, Any]:
-        return read_tensors(self.path / "rows.safetensors")[0]
 
 
 def _now() -> str:
@@ -132,34 +128,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-        if not isinstance(content, dict):
-            raise ValueError("it holds no object")
-    except FileNotFoundError:  # killed before the first line was written
-        return {}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Delete the folder {path.parent} to begin anew.") from error
-    return content
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    _replace(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Whole or not at all; the name of the temporary file is always the same, so a kill leaves no more than one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise SaveError(
-            f"Could not write {path}: {error.strerror}. Free some space or choose another --out."
-        ) from error
+    """Empty where a kill came before the first line was written."""
+    return _files.read_json(path, f"Delete the folder {path.parent} to begin anew.") if path.exists() else {}
 
 
 def versions() -> dict[str, str]:

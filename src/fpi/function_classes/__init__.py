@@ -23,7 +23,7 @@ from fpi.errors import InputError
 from fpi.function_classes.base import TOLERANCE, FunctionClass, Prefixes, first_cover
 from fpi.function_classes.cells import Aggregation
 from fpi.function_classes.confidence import beta, dataset_bound, level_delta
-from fpi.function_classes.eluder import EluderSequence, eluder_dimension, eluder_sequence
+from fpi.function_classes.eluder import EluderSequence, eluder_dimension
 from fpi.function_classes.finite import FiniteClass
 from fpi.function_classes.linear import GeneralizedLinear, LinearBall
 
@@ -39,7 +39,6 @@ __all__ = [
     "beta",
     "dataset_bound",
     "eluder_dimension",
-    "eluder_sequence",
     "first_cover",
     "from_config",
     "level_delta",

@@ -12,18 +12,6 @@ from fpi.errors import InputError
 from fpi.function_classes.base import FloatArray
 
 
-def positive(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise InputError(f"{name}={value!r} must be a finite number above 0.")
-    return float(value)
-
-
-def whole(name: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}={value!r} must be a whole number of at least 1.")
-    return int(value)
-
-
 def radius_at(beta: Callable[[int], float], k: int) -> float:
     """beta(k), which must be a number that makes a confidence set."""
     value = beta(k)

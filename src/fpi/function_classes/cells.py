@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes import _checks
@@ -33,9 +34,9 @@ class Aggregation:
         max_value: float,
     ) -> None:
         self._cell_of = with_stage(cell_of)
-        self.cells = _checks.whole("cells", cells)
-        self.actions = _checks.whole("actions", actions)
-        self.max_value = _checks.positive("max_value", max_value)
+        self.cells = check_whole("cells", cells, least=1)
+        self.actions = check_whole("actions", actions, least=1)
+        self.max_value = check_positive("max_value", max_value)
 
     def key(self, observation: Any, stage: int) -> Hashable:
         return self.rows(observation, stage).tobytes()
@@ -55,14 +56,14 @@ class Aggregation:
 
     def log_covering(self, radius: float) -> float:
         """Every cell needs ceil(max_value / (2 radius)) values."""
-        return self.cells * math.log(math.ceil(self.max_value / (2 * _checks.positive("radius", radius))))
+        return self.cells * math.log(math.ceil(self.max_value / (2 * check_positive("radius", radius))))
 
     def eluder_bound(self, epsilon: float) -> float:
         """One element per cell."""
         return self.cells if epsilon < self.max_value else 0
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> CellPrefixes:
-        return CellPrefixes(self.cells, self.max_value, _checks.positive("epsilon", epsilon), beta)
+        return CellPrefixes(self.cells, self.max_value, check_positive("epsilon", epsilon), beta)
 
 
 class CellPrefixes:

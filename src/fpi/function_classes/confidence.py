@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from fpi._validation import check_positive
 from fpi.errors import InputError
-from fpi.function_classes._checks import positive
 from fpi.function_classes.base import FunctionClass
 
 
@@ -53,7 +53,7 @@ def dataset_bound(
     D: putting a bound into it gives another bound, until nothing changes. A class whose widths are upper bounds counts
     by a `most_data(epsilon, beta)` of its own.
     """
-    positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     most_data = getattr(function_class, "most_data", None)
     if dim is not None or most_data is None:
         length = _eluder_dimension(function_class, epsilon) if dim is None else dim

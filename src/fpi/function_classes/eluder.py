@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fpi._validation import check_positive
 from fpi.errors import InputError
-from fpi.function_classes._checks import positive
-from fpi.function_classes.base import FloatArray, FunctionClass
+from fpi.function_classes.base import FloatArray
 
 EQUAL = 1e-12
 
@@ -46,7 +46,7 @@ def eluder_dimension(values: npt.ArrayLike, epsilon: float, *, effort: int = 1_0
     array = np.asarray(values, np.float64)
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise InputError(f"values have the shape {array.shape}, expected (functions, points) of finite numbers.")
-    positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     first, second = np.triu_indices(len(array), 1)
     squares = (array[first] - array[second]) ** 2
     ends = np.unique(np.sqrt(squares))[::-1]
@@ -85,28 +85,3 @@ class _Search:
             if longer not in self.known:
                 self.known.add(longer)
                 self.extend((*chosen, int(point)), sums + self.squares[:, point])
-
-
-def eluder_sequence(function_class: FunctionClass, rows: npt.ArrayLike, epsilon: float) -> EluderSequence:
-    """A sequence among the given rows of a class, found greedily: its length is a lower bound of the dimension.
-
-    Of the rows that are still independent it takes the one at which the class can differ least, which gives away least.
-    Classes that only bound dependence cannot tell that a row is independent: use `eluder_dimension` on the values of
-    some of their functions, which gives a lower bound too.
-    """
-    array = np.asarray(rows, np.float64)
-    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
-        raise InputError(f"rows have the shape {array.shape}, expected (points, m) of finite numbers.")
-    if function_class.exact["dependent"] != "exact":
-        raise InputError(
-            f"{type(function_class).__name__} bounds dependence from above, so nothing it says proves independence. "
-            "Pass the values of some of its functions to eluder_dimension: that is a lower bound as well."
-        )
-    prefixes = function_class.prefixes(epsilon, lambda k: 1.0)
-    order = np.argsort(prefixes.widths(array, 0), kind="stable")
-    points: list[int] = []
-    for point in order:
-        if not prefixes.dependent(array[point : point + 1], len(points))[0]:
-            prefixes.append(array[point], 0.0)
-            points.append(int(point))
-    return EluderSequence(tuple(points), float(np.nextafter(epsilon, np.inf)), exact=False)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes import _checks, _kernels
@@ -37,7 +38,7 @@ class FiniteClass:
         actions: int | None = None,
         key: Callable[..., Hashable] | None = None,
     ) -> None:
-        self.max_value = _checks.positive("max_value", max_value)
+        self.max_value = check_positive("max_value", max_value)
         self.size = len(functions)
         self._tables: FloatArray | None = None
         if isinstance(functions, np.ndarray):
@@ -48,7 +49,7 @@ class FiniteClass:
         if self.size == 0 or not all(map(callable, functions)):
             raise InputError("functions must be a list of at least one function of (observation, stage), or an array.")
         self._functions = [with_stage(function) for function in functions]
-        self.actions = _checks.whole("actions", actions)
+        self.actions = check_whole("actions", actions, least=1)
         if key is not None:  # learners look for the method: it must not exist without a key
             self.key = with_stage(key)
 
@@ -82,7 +83,7 @@ class FiniteClass:
         return min(pairs, points, most_gains(self.size - 1, 0.5, 2 * (length / epsilon) ** 2))
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> FinitePrefixes:
-        return FinitePrefixes(self.size, _checks.positive("epsilon", epsilon), beta)
+        return FinitePrefixes(self.size, check_positive("epsilon", epsilon), beta)
 
     def to_config(self) -> dict[str, Any] | None:
         """Small tables; None for functions and large tables, which must be passed again when loading."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
 from fpi.function_classes import _checks, _kernels
@@ -36,9 +37,9 @@ class _Ball:
                 raise InputError("a plain feature function does not say how many actions there are: pass actions=.")
             actions = features.actions
         self.features = as_feature_map(features, actions)
-        self.actions = _checks.whole("actions", actions)
-        self.radius = _checks.positive("radius", radius)
-        self.max_value = _checks.positive("max_value", max_value)
+        self.actions = check_whole("actions", actions, least=1)
+        self.radius = check_positive("radius", radius)
+        self.max_value = check_positive("max_value", max_value)
         if hasattr(self.features, "key"):
             self.key = self.features.key
 
@@ -59,7 +60,7 @@ class _Ball:
 
     def log_covering(self, radius: float) -> float:
         """d ln(1 + 2 L B / radius), L the highest slope and B the radius of the ball."""
-        return self.dim * math.log1p(2 * self.slopes[1] * self.radius / _checks.positive("radius", radius))
+        return self.dim * math.log1p(2 * self.slopes[1] * self.radius / check_positive("radius", radius))
 
     def eluder_bound(self, epsilon: float) -> float:
         """From the determinant that an eluder sequence makes grow."""
@@ -76,7 +77,7 @@ class _Ball:
         return wide if 4 * beta >= epsilon**2 else wide + self.eluder_bound(epsilon)
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> BallPrefixes:
-        return BallPrefixes(self, _checks.positive("epsilon", epsilon), beta)
+        return BallPrefixes(self, check_positive("epsilon", epsilon), beta)
 
     def to_config(self) -> dict[str, Any] | None:
         """Over built-in features; else None, and the class must be passed again when loading."""
@@ -153,7 +154,7 @@ class GeneralizedLinear(_Ball):
             self.slopes = self.max_value * e / (1 + e) ** 2, self.max_value / 4
         elif isinstance(link, tuple) and len(link) == 3 and callable(link[0]):
             self._function = link[0]
-            self.slopes = _checks.positive("the lowest slope", link[1]), _checks.positive("the highest slope", link[2])
+            self.slopes = check_positive("the lowest slope", link[1]), check_positive("the highest slope", link[2])
             self._check_link()
         else:
             raise InputError(f'link is {link!r}; pass "logistic" or (function, lowest slope, highest slope).')

@@ -19,7 +19,7 @@ from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
 from fpi.testbeds.suite import make, make_env, standard
 from fpi.testbeds.verification import Verification, verify
-from fpi.testbeds.wrappers import Misspecified, Ordered, Rotated
+from fpi.testbeds.wrappers import Misspecified, Rotated
 
 __all__ = [
     "DeepSea",
@@ -30,7 +30,6 @@ __all__ = [
     "LinBandit",
     "LogitBandit",
     "Misspecified",
-    "Ordered",
     "Policy",
     "Rotated",
     "State",

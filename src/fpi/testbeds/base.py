@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi._validation import check_real
 from fpi.errors import InputError
 from fpi.testbeds import _hash
 from fpi.testbeds.env import TestbedEnv
@@ -244,11 +245,5 @@ def random_policy(actions: int, seed: int) -> Policy:
     return lambda state: int(_hash.below(seed, _hash.POLICY, state, 0, actions))
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value < CONTEXTS:
-        raise InputError(f"{name}={value!r} must be a whole number from {least} to below 2**62.")
-
-
-def check_number(name: str, value: Any, most: float = 1.0) -> None:
-    if not isinstance(value, int | float | np.number) or not 0 <= value <= most:
-        raise InputError(f"{name}={value!r} must be a number from 0 to {most:g}.")
+def check_number(name: str, number: Any, most: float = 1.0) -> float:
+    return check_real(name, number, f"a number from 0 to {most:g}", lambda x: 0 <= x <= most)

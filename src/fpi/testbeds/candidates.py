@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import CONTEXTS, Features, FloatArray, State, Testbed, check_number, check_whole
+from fpi.testbeds.base import CONTEXTS, Features, FloatArray, State, Testbed, check_number
 from fpi.testbeds.contextual import _Contextual
 
 MOST_FUNCTIONS = 100_000
@@ -77,7 +78,7 @@ class TableBandit(_Listed):
 
     def __post_init__(self) -> None:
         for name, least in (("contexts", 1), ("K", 2), ("N", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         _check_functions(self.N)
         self._lay_out(self.K, (int(self.contexts),), int(self.N))
 
@@ -106,7 +107,7 @@ class TableHubs(_Listed):
 
     def __post_init__(self) -> None:
         for name, least in (("contexts", 1), ("m", 1), ("K", 2), ("R", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         _check_functions(self.R * self.K**self.m)
         self._lay_out(self.K, (int(self.contexts), int(self.m)), int(self.R))
 
@@ -146,7 +147,7 @@ class LogitBandit(_Contextual):
 
     def __post_init__(self) -> None:
         for name, least in (("d", 1), ("K", 2), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         check_number("radius", self.radius, 20)
         if self.radius == 0:
             raise InputError("radius=0 would make all arms alike: pass a number above 0, for example 2.")

@@ -14,11 +14,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed, check_number, check_whole
+from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed
 
-TRIES = 10_000
 CANDIDATES = 16
 
 
@@ -60,32 +60,25 @@ class _Contextual(Testbed):
 class LinBandit(_Contextual):
     """One stage: K arms on the unit sphere of R^(d-1), means (1 + <u, w>) / 2 with a hidden unit vector w.
 
-    Contexts whose best arm is less than `margin` ahead are left out. With `order="drifting"` an adversary chooses: in
-    phases of doubling length the best arms lie along one axis after another, so the past says little about what comes.
+    With `order="drifting"` an adversary chooses the contexts: in phases of doubling length the best arms lie along one
+    axis after another, so the past says little about what comes.
     """
 
     d: int = 6
     K: int = 10
-    margin: float = 0.0
     order: str = "random"
     seed: int = 0
 
     slope: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        check_whole("d", self.d, 2)
-        check_whole("K", self.K, 2)
-        check_whole("seed", self.seed, 0)
-        check_number("margin", self.margin)
+        check_whole("d", self.d, 2, bits=62)
+        check_whole("K", self.K, 2, bits=62)
+        check_whole("seed", self.seed, 0, bits=62)
         if self.order not in ("random", "drifting"):
             raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
         self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
         self.lowest, self.highest = (0, 0), (1, CONTEXTS - 1)
-        if not any(self._lead(self._candidate(0, i)) >= self.margin for i in range(TRIES)):
-            raise InputError(
-                f"none of {TRIES:,} contexts has a best arm that is margin={self.margin} ahead. Use a smaller margin, "
-                "fewer arms or fewer dimensions."
-            )
 
     def next(self, state: State, action: int) -> None:
         return None
@@ -107,31 +100,17 @@ class LinBandit(_Contextual):
         return self.order == "drifting"
 
     def draw(self, rng: np.random.Generator) -> State:
-        while True:
-            state = (0, int(rng.integers(CONTEXTS)))
-            if self.margin == 0 or self._lead(state) >= self.margin:
-                return state
+        return 0, int(rng.integers(CONTEXTS))
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         if not self.ordered:
             return self.draw(rng)
         axis = ((episode + 1).bit_length() - 1) % (self.d - 1)
-        found: list[State] = []
-        number = 0
-        while len(found) < CANDIDATES:
-            state = self._candidate(episode, number)
-            if self.margin == 0 or self._lead(state) >= self.margin:
-                found.append(state)
-            number += 1
-        return max(found, key=lambda state: abs(self._rows(state)[self.optimal_action(state), 1 + axis]))
-
-    def _candidate(self, episode: int, number: int) -> State:
-        return 0, int(_hash.below(self.seed, _hash.CANDIDATE, (episode, number), 0, CONTEXTS))
-
-    def _lead(self, state: State) -> float:
-        """How far the best arm is ahead of the second."""
-        second, best = sorted(self.mean(state, arm) for arm in range(self.actions))[-2:]
-        return best - second
+        drawn: list[State] = [
+            (0, int(_hash.below(self.seed, _hash.CANDIDATE, (episode, number), 0, CONTEXTS)))
+            for number in range(CANDIDATES)
+        ]
+        return max(drawn, key=lambda state: abs(self._rows(state)[self.optimal_action(state), 1 + axis]))
 
 
 @dataclass
@@ -149,7 +128,7 @@ class HubNet(_Contextual):
 
     def __post_init__(self) -> None:
         for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         self._lay_out(self.K, 1 + self.B, (self.p + 1, 0, int(self.m), 0), np.array([0.5, 0, 0.7, 0]))
         self.lowest, self.highest = (0, 0), (self.horizon, CONTEXTS - 1)
 
@@ -194,7 +173,7 @@ class HubCorridor(_Contextual):
 
     def __post_init__(self) -> None:
         for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("q", 1), ("junk", 0), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         widths = (self.p + 1, self.q + 1, int(self.m), int(self.junk))
         self._lay_out(self.K, 1 + 3 * self.B, widths, np.array([0.3, 0.3, 0.7, 0.35]))
         self._side_weights = [

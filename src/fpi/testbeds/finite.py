@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import FloatArray, State, Testbed, check_number, check_whole
+from fpi.testbeds.base import FloatArray, State, Testbed, check_number
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Diamond(Testbed):
     n: int = 2
 
     def __post_init__(self) -> None:
-        check_whole("n", self.n, 2)
+        check_whole("n", self.n, 2, bits=62)
         self.actions, self.horizon, self.dim = int(self.n), 2, self.n + 1
         self.lowest, self.highest = (0, 0), (2, self.n - 1)
 
@@ -77,7 +78,7 @@ class DeepSea(Testbed):
 
     def __post_init__(self) -> None:
         for name, least in (("N", 1), ("starts", 1), ("junk", 0), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         check_number("cost", self.cost)
         check_number("distract", self.distract)
         if self.junk > 0 and self.cost > 0:
@@ -165,7 +166,7 @@ class Trap(Testbed):
 
     def __post_init__(self) -> None:
         for name, least in (("M", 1), ("Lc", 1), ("K", 2), *([] if self.phase is None else [("phase", 0)])):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, bits=62)
         check_number("p", self.p)
         check_number("w", self.w, 100)
         self.actions, self.horizon = int(self.K), 1 + self.Lc

@@ -1,4 +1,4 @@
-"""Knobs that work on any testbed: turned features, ordered starts, shifted means."""
+"""Wrappers for any testbed: rotated features, misspecified means."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from fpi._validation import check_whole
 from fpi.testbeds import _hash
-from fpi.testbeds.base import FloatArray, Policy, State, Testbed, check_number, check_whole
+from fpi.testbeds.base import FloatArray, Policy, State, Testbed, check_number
 
 
 class _Changed(Testbed):
@@ -66,7 +67,7 @@ class Rotated(_Changed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, bits=62)
         self._matrices = [_hash.rotation(self.seed, stage, self.dim) for stage in range(self.horizon)]
 
     def phi(self, state: State) -> FloatArray:
@@ -84,21 +85,6 @@ class Rotated(_Changed):
 
 
 @dataclass
-class Ordered(_Changed):
-    """Starts chosen by an adversary: `order` gives the start state of the episode with this number, from 0."""
-
-    base: Testbed
-    order: Callable[[int], State]
-
-    @property
-    def ordered(self) -> bool:
-        return True
-
-    def start(self, rng: np.random.Generator, episode: int) -> State:
-        return self.order(episode)
-
-
-@dataclass
 class Misspecified(_Changed):
     """Means shifted by up to kappa / H, so that |Q^pi - <phi, theta^pi>| <= kappa for every policy.
 
@@ -111,7 +97,7 @@ class Misspecified(_Changed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, bits=62)
         check_number("kappa", self.kappa, self.horizon)
         self.misspecification += self.kappa
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from fpi import plots, results
-from fpi.errors import MissingExtra, SaveError
-from fpi.page import charts, freezing, tables, template
-from fpi.page.charts import Chart
-from fpi.results import Results
+from fpi._files import write_bytes
+from fpi.errors import MissingExtra
+from fpi.report import charts, figures, freezing_diagram, tables, template
+from fpi.report.charts import Chart
+from fpi.report.results import Results
 
 
 @dataclass
@@ -42,21 +40,13 @@ class _Page:
         return f'<figure class="card">{select}<div class="chart" data-chart="{len(self.drawn) - 1}"></div></figure>\n'
 
 
-def write(folder: Path) -> Path:
-    """Write `page.html` into a folder of results and return its path."""
+def write_page(results: Results) -> Path:
+    """Write `page.html` into the folder of the results and return its path."""
     plotly = _plotly()
-    path = folder / "page.html"
-    temporary = path.with_name(f".page-{secrets.token_hex(4)}.tmp")
-    found = results.read(folder)
-    films = [folder / f"policy-{setting.name}.gif" for setting in found.settings]
-    text = compose(found, [film for film in films if film.exists()], plotly)
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise SaveError(f"Could not write {path}: {error.strerror or error}. Make room, or choose a place.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    films = [results.folder / f"policy-{setting.name}.gif" for setting in results.settings]
+    text = compose(results, [film for film in films if film.exists()], plotly)
+    path = results.folder / "page.html"
+    write_bytes(path, text.encode())
     return path
 
 
@@ -74,22 +64,20 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     """The whole page as text."""
     page = _Page()
     if found.panels:
-        page.add("freezing", "What freezing is", freezing.TEXT, freezing.picture())
+        page.add("freezing", "What freezing is", freezing_diagram.TEXT, freezing_diagram.picture())
     page.add("claims", "Claims", CLAIMS_TEXT if found.panels else "", tables.claims(found))
     if found.panels:
         page.add_charts(
             "rewards",
             "Learning curves",
-            f"{plots.caption(found)} Click a name in the legend to hide or show its curve.",
+            f"{figures.caption(found)} Click a name in the legend to hide or show its curve.",
             charts.rewards(found),
         )
     page.add("numbers", "In numbers", RESULTS_TEXT, tables.numbers(found))
     page.add_charts("stale", "Stale data", STALE_TEXT, charts.shares(found, "stale", "stale share"))
+    page.add_charts("frozen", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "covered_share", "frozen share"))
     page.add_charts(
-        "covered_steps", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "covered_steps", "frozen share")
-    )
-    page.add_charts(
-        "exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "stored_stage", "exploring")
+        "exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "exploring_share", "exploring")
     )
     page.add_charts("growth", "Data per stage", GROWTH_TEXT, charts.growth(found))
     page.add("policy", "The policy at work", POLICY_TEXT, _films(films))

@@ -1,4 +1,10 @@
-"""Does an environment fit FPI? Play random actions, replay every episode exactly, and say what was seen."""
+"""Are transitions deterministic? The state of an environment's generator, replays, and the check behind `fpi check`.
+
+FPI needs deterministic transitions; rewards and start states may be random. Determinism is judged by replaying whole
+action sequences from the same start, with the environment's generator exchanged after the reset so that noise drawn
+from it shows too. Copying an environment or stepping again from an observation would mislead: a copy of a MuJoCo
+environment diverges at once, and CartPole shows float32 observations of its float64 state.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +12,145 @@ import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fpi.control import (
-    Env,
-    GeneratorState,
-    ReplayReport,
-    RewardRange,
-    check_actions,
-    check_horizon,
-    check_observations,
-    get_generator,
-    replay,
-    set_generator,
-    time_limit,
-)
+from fpi.envs import Env, check_actions, check_horizon, check_observations, range_to_pass, rollout, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
 
 if TYPE_CHECKING:
     from fpi.features import FeatureMap
 
+GeneratorState: TypeAlias = dict[str, Any]
+
 LONGEST_EPISODE = 10_000
+
+
+def get_generator(env: Env) -> GeneratorState | None:
+    """The state of the environment's generator; None unless it is a PCG64, the kind that Gymnasium makes."""
+    generator = getattr(env.unwrapped, "np_random", None)
+    if not isinstance(generator, np.random.Generator) or type(generator.bit_generator) is not np.random.PCG64:
+        return None
+    return cast(GeneratorState, generator.bit_generator.state)
+
+
+def set_generator(env: Env, state: GeneratorState | None) -> None:
+    """Give the environment a new generator in this state; does nothing for None."""
+    if state is not None:
+        env.unwrapped.np_random = np.random.Generator(check_generator(state))
+
+
+def check_generator(state: GeneratorState | None) -> np.random.PCG64:
+    """A bit generator in this state, or any for None; raises InputError where it is no state."""
+    bits = np.random.PCG64(0)
+    if state is None:
+        return bits
+    kind = state.get("bit_generator") if isinstance(state, dict) else None
+    if isinstance(kind, str) and kind != "PCG64":
+        raise InputError(
+            f"this generator state is of the kind {kind!r}, and fpi knows PCG64 only, which Gymnasium's environments "
+            "have. The environment's generator is unchanged. Give the environment a PCG64 before learning."
+        )
+    if not _is_pcg64(state):  # numpy would take numbers out of range
+        raise InputError(
+            "this is not the state of a numpy PCG64: an entry is missing, not a whole number, or out of range. The "
+            "environment's generator is unchanged. Use a state that get_generator returned."
+        )
+    bits.state = cast(Any, state)
+    return bits
+
+
+def _is_pcg64(state: Any) -> bool:
+    limits = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}
+    try:
+        numbers = {**state, **state["state"]}
+    except (KeyError, TypeError):
+        return False
+    return (
+        state.keys() == {"bit_generator", "state", "has_uint32", "uinteger"}
+        and numbers.pop("bit_generator") == "PCG64"
+        and numbers.keys() == limits.keys()
+        and all(type(number) is int and 0 <= number < limits[name] for name, number in numbers.items())
+    )
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What a replay showed: the step of the first difference (None: all agree), its size and its kind."""
+
+    step: int | None
+    difference: float
+    reason: str
+    stochastic_rewards: bool
+
+    @property
+    def agrees(self) -> bool:
+        return self.step is None
+
+
+def replay(
+    env: Env,
+    start_state: GeneratorState | None,
+    actions: Sequence[Any],
+    observations: Sequence[ArrayLike],
+    *,
+    rewards: Sequence[float] | None = None,
+    end: tuple[bool, bool] | None = None,
+) -> ReplayReport | None:
+    """Play recorded actions again from the same start and compare bit for bit.
+
+    `start_state` is the generator's state before the recorded reset; `actions` are as given to `env.step`;
+    `observations` begin with that of the reset, and the last one may be missing; `end` is (terminated,
+    truncated) after the last action. Rewards may differ, which the report mentions. Returns None where the
+    start itself does not come back, so that nothing can be said. The generator is left as it was found.
+    """
+    found = get_generator(env)
+    stochastic = False
+    try:
+        set_generator(env, start_state)
+        observation, _ = env.reset()
+        if _difference(observation, observations[0]) is not None:
+            return None
+        _exchange_numbers(env)
+        played = rollout(env, observation, lambda _, stage: actions[stage], len(actions))
+        for step, (observation, reward, *ended) in enumerate(played, start=1):
+            if rewards is not None and _difference(reward, rewards[step - 1]) is not None:
+                stochastic = True
+            if step < len(observations):
+                size = _difference(observation, observations[step])
+                if size is not None:
+                    return ReplayReport(step, size, f"the observation differs by {size:.3g}", stochastic)
+            recorded = (False, False) if step < len(actions) else end
+            if recorded is not None and tuple(ended) != recorded:
+                reason = f"(terminated, truncated) is {tuple(ended)} instead of {recorded}"
+                return ReplayReport(step, math.inf, reason, stochastic)
+        return ReplayReport(None, 0.0, "", stochastic)
+    finally:
+        set_generator(env, found)
+
+
+def _exchange_numbers(env: Env) -> None:
+    """Let the generator go on with unrelated numbers; in place, since `env` may know it by two names."""
+    if get_generator(env) is not None:
+        env.unwrapped.np_random.bit_generator.state = np.random.PCG64(np.random.SeedSequence(0, spawn_key=(1,))).state
+
+
+def _difference(observed: ArrayLike, recorded: ArrayLike) -> float | None:
+    """None when all bits agree (NaN with NaN too), else the largest absolute difference."""
+    expected = np.asarray(recorded)
+    array = np.asarray(observed).astype(expected.dtype)
+    if array.shape != expected.shape:
+        return math.inf
+    if array.tobytes() == expected.tobytes():
+        return None
+    a, b = array.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.nan_to_num(gaps, nan=math.inf, posinf=math.inf).max())
 
 
 @dataclass(frozen=True)
@@ -109,7 +228,10 @@ def check(
         seen = f"took {min(lengths)} to {max(lengths)} steps" if max(lengths) < longest else "did not end"
         changes.append(f"choose a horizon: no time limit is declared, and episodes of random actions {seen}.")
     if low < 0 or high > 1:
-        changes.append(_reward_advice(low, high))
+        changes.append(
+            f"pass {range_to_pass(low, high)}, or a wider one if you know it: the rewards seen go from {low:.6g} to "
+            f"{high:.6g}, outside [0, 1]."
+        )
     if norm is not None and norm > 1 + 1e-9:
         changes.append(f"scale the features: the largest norm is {norm:.4g}, and the theory takes at most 1.")
 
@@ -171,14 +293,20 @@ def _play(env: Env, longest: int, episodes: int, seed: int) -> tuple[list[_Episo
     starts: set[bytes] = set()
     while len(played) < episodes and not (played and played[-1].undefined):
         start_state = get_generator(env)
-        episode = _Episode(start_state, [np.array(env.reset()[0])], [], [])
-        while len(episode.actions) < longest and not any(episode.end) and not episode.undefined:
+        start = np.array(env.reset()[0])
+        episode = _Episode(start_state, [start], [], [])
+
+        def act(observation: Any, stage: int, actions: list[Any] = episode.actions) -> Any:
             action = sampler.sample()
-            episode.actions.append(deepcopy(action))  # an environment may write into its action
-            observation, reward, terminated, truncated, _ = env.step(action)
+            actions.append(deepcopy(action))  # an environment may write into its action
+            return action
+
+        for observation, reward, *end in rollout(env, start, act, 0 if episode.undefined else longest):
             episode.observations.append(np.array(observation))
-            episode.rewards.append(float(reward))
-            episode.end = bool(terminated), bool(truncated)
+            episode.rewards.append(reward)
+            episode.end = end[0], end[1]
+            if episode.undefined:
+                break
         episode.replayed = replay(
             env, start_state, episode.actions, episode.observations, rewards=episode.rewards, end=episode.end
         )
@@ -227,17 +355,6 @@ def _obstacles(played: Sequence[_Episode]) -> list[str]:
                 "states.",
             )
     return list(texts.values())
-
-
-def _reward_advice(low: float, high: float) -> str:
-    """Suggest a range with two digits, rounded outwards."""
-    extended = RewardRange(min(low, 0.0), max(high, 0.0))
-    unit = 10.0 ** (math.floor(math.log10(extended.high - extended.low)) - 1)
-    rounded = math.floor(extended.low / unit) * unit, math.ceil(extended.high / unit) * unit
-    return (
-        f"pass reward_range=({rounded[0]:g}, {rounded[1]:g}), or a wider one if you know it: the rewards "
-        f"seen go from {low:.6g} to {high:.6g}, outside [0, 1]."
-    )
 
 
 def _enumerate(texts: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fpi import plots
-from fpi.results import Floats, Results, Setting
+from fpi.report import figures
+from fpi.report.results import Results, Setting
+from fpi.statistics import Floats
 
 Chart: TypeAlias = dict[str, Any]
 
@@ -17,7 +18,7 @@ def rewards(results: Results) -> list[Chart]:
     """The learning curves."""
 
     def axis(settings: Sequence[Setting]) -> dict[str, Any]:
-        return {"title": {"text": "reward"}, "range": plots.reward_limits(settings)}
+        return {"title": {"text": "reward"}, "range": figures.reward_limits(settings)}
 
     return _bands(results, "return", axis, ".1f")
 
@@ -26,7 +27,7 @@ def shares(results: Results, series: str, title: str) -> list[Chart]:
     """A share between 0 and 1 against episodes."""
 
     def axis(settings: Sequence[Setting]) -> dict[str, Any]:
-        top = max(0.01, *(float(setting.band(series).high.max()) for setting in settings))
+        top = max(0.01, *(float(setting.curve(series)[1].high.max()) for setting in settings))
         return {"title": {"text": title}, "range": (-0.04 * top, 1.04 * top), "tickformat": ".0%"}
 
     return _bands(results, series, axis, ".1%")
@@ -67,7 +68,7 @@ def _bands(
     results: Results, series: str, axis: Callable[[Sequence[Setting]], dict[str, Any]], form: str
 ) -> list[Chart]:
     """One chart per panel, one curve with its band per setting."""
-    colours = plots.curve_colours(results.labels)
+    colours = figures.curve_colours(results.labels)
     charts = []
     for panel, settings in results.panels.items():
         drawn = [setting for setting in settings if setting.has(series)]
@@ -79,11 +80,11 @@ def _bands(
 
 def _curve(setting: Setting, series: str, colour: str, form: str) -> list[dict[str, Any]]:
     """A band and the line on it; the legend switches both."""
-    band = setting.band(series)
+    episodes, (mean, low, high) = setting.curve(series)
     both = {"type": "scatter", "name": setting.label, "legendgroup": setting.label, "mode": "lines"}
     shade = {
-        "x": _plain(np.concatenate([band.episodes, band.episodes[::-1]])),
-        "y": _plain(np.concatenate([band.high, band.low[::-1]])),
+        "x": _plain(np.concatenate([episodes, episodes[::-1]])),
+        "y": _plain(np.concatenate([high, low[::-1]])),
         "fill": "toself",
         "fillcolor": colour,
         "opacity": 0.2,
@@ -92,10 +93,10 @@ def _curve(setting: Setting, series: str, colour: str, form: str) -> list[dict[s
         "showlegend": False,
     }
     line = {
-        "x": _plain(band.episodes),
-        "y": _plain(band.mean),
+        "x": _plain(episodes),
+        "y": _plain(mean),
         "line": {"color": colour, "width": 2},
-        "customdata": _plain(np.stack([band.low, band.high], axis=1)),
+        "customdata": _plain(np.stack([low, high], axis=1)),
         "hovertemplate": f"%{{y:{form}}} (%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})",
     }
     return [both | shade, both | line]

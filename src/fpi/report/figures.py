@@ -1,12 +1,12 @@
-"""Pictures of what `fpi verify` and `fpi reproduce` measured.
+"""Pictures of what `fpi verify`, `fpi compare` and `fpi reproduce` measured.
 
 They read results and know nothing of agents or environments.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.errors import SaveError
+from fpi._files import write_bytes
+from fpi.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fpi.algorithms.theory import Constants
     from fpi.compare import Line
-    from fpi.results import Results, Setting
+    from fpi.report.results import Results, Setting
     from fpi.verify.curves import Curves, FreezeMap
 
 BLUE, RED, GREY = "#1f6fb4", "#c0392b", "#777777"
@@ -51,7 +54,7 @@ def draw_learning(runs: Sequence[Curves], path: Path) -> None:
     right.set(xscale="log", yscale="log", xlabel="episode", ylabel="sum of losses", title="Regret")
     right.set_ylim(bottom=0.5)
     right.text(episodes[-1] / 40, allowed_regret(first)[-1] / 12, "what Theorem 1 allows ", color=RED, ha="right")
-    _finish(figure, f"{first.name}, {len(runs)} seeds", path)
+    save(figure, path, f"{first.name}, {len(runs)} seeds")
 
 
 def allowed_regret(run: Curves) -> NDArray[np.float64]:
@@ -82,7 +85,7 @@ def draw_growth(runs: Sequence[Curves], path: Path) -> None:
     axes.set_ylim(1, 3 * first.dataset_bound)
     axes.set_xlim(0, 1.35 * episodes[-1])
     axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(0.8, 0))
-    _finish(figure, first.name, path)
+    save(figure, path, first.name)
 
 
 def draw_freezing(maps: Sequence[FreezeMap], path: Path) -> None:
@@ -98,7 +101,7 @@ def draw_freezing(maps: Sequence[FreezeMap], path: Path) -> None:
         axes.set_xticks(range(0, when.shape[1], 5))
         axes.set_yticks(range(0, when.shape[0], 5))
         figure.colorbar(picture, ax=axes, label="frozen after this many episodes", shrink=0.8)
-    _finish(figure, "DeepSea: when cells froze (× never)", path)
+    save(figure, path, "DeepSea: when cells froze (× never)")
 
 
 def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool = False) -> None:
@@ -115,7 +118,7 @@ def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool =
         if guide:
             each.plot(episodes, mean[-1] * np.sqrt(episodes / episodes[-1]), color=GREY, ls=":", label="slope 1/2")
         each.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    _finish(figure, f"Regret, mean and 95% interval over {len(lines[0].seeds)} seeds", path)
+    save(figure, path, f"Regret, mean and 95% interval over {len(lines[0].seeds)} seeds")
 
 
 def _line_styles(lines: Sequence[Line]) -> Iterator[tuple[Any, str]]:
@@ -147,32 +150,30 @@ def draw_guarantees(line: Line, theory: Constants, path: Path) -> None:
     for axes in (left, right):
         axes.set_ylim(bottom=0.5)
         axes.legend(frameon=False, fontsize=8)
-    _finish(figure, f"{line.problem.name}: {line.row.name}, {len(line.seeds)} seeds", path)
+    save(figure, path, f"{line.problem.name}: {line.row.name}, {len(line.seeds)} seeds")
 
 
-def draw_rewards(results: Results, paths: Sequence[Path]) -> None:
-    """The paper's Figure 2: reward against episodes, one panel per environment, into every one of the paths."""
+def learning_curves(results: Results) -> Figure:
+    """The paper's Figure 2: reward against episodes, one panel per environment."""
     shown = results.panels
+    if not shown:
+        raise InputError("no run of this study is finished, so there are no curves to draw.")
     columns = min(len(shown), 3 if len(shown) > 4 else 2)
     figure, panels = _panels(columns, rows=-(-len(shown) // columns))
     colours = curve_colours(results.labels)
     for axes, (name, settings) in zip(panels, shown.items(), strict=False):
-        _draw_curves(axes, settings, colours)
+        for setting in settings:
+            colour, (episodes, (mean, low, high)) = colours[setting.label], setting.curve("return")
+            axes.fill_between(episodes, low, high, color=colour, alpha=0.2, lw=0)
+            axes.plot(episodes, mean, color=colour, lw=1.5, label=setting.label)
         axes.set(title=name, xlabel="Episode", ylabel="Reward", ylim=reward_limits(settings), xlim=(0, None))
         axes.grid(lw=0.4, alpha=0.6)
         axes.legend(frameon=False, loc="lower right")
     for axes in panels[len(shown) :]:
         axes.remove()
     figure.supxlabel(caption(results), fontsize=9, color=GREY)
-    for path in paths:
-        _finish(figure, results.study["title"].replace("$", r"\$"), path)
-
-
-def _draw_curves(axes: Any, settings: Sequence[Setting], colours: dict[str, str]) -> None:
-    for setting in settings:
-        band, colour = setting.band("return"), colours[setting.label]
-        axes.fill_between(band.episodes, band.low, band.high, color=colour, alpha=0.2, lw=0)
-        axes.plot(band.episodes, band.mean, color=colour, lw=1.5, label=setting.label)
+    figure.suptitle(results.study["title"].replace("$", r"\$"))
+    return figure
 
 
 def curve_colours(labels: Sequence[str]) -> dict[str, str]:
@@ -183,7 +184,7 @@ def curve_colours(labels: Sequence[str]) -> dict[str, str]:
 
 def reward_limits(settings: Sequence[Setting]) -> tuple[float, float]:
     """The paper's axis, widened where it would hide a curve; with a margin for environments the paper does not have."""
-    bands = [setting.band("return") for setting in settings]
+    bands = [setting.curve("return")[1] for setting in settings]
     low, high = min(band.low.min() for band in bands), max(band.high.max() for band in bands)
     margin = 0.05 * (high - low) or 1.0
     paper = PAPER_AXES.get(settings[0].config.get("env", ""))
@@ -206,7 +207,7 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
-def _panels(columns: int, rows: int = 1) -> tuple[Any, Sequence[Any]]:
+def _panels(columns: int, rows: int = 1) -> tuple[Figure, Sequence[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -224,12 +225,10 @@ def _colours(number: int) -> Sequence[Any]:
     return [colormaps["viridis"](x) for x in np.linspace(0, 0.9, number)]
 
 
-def _finish(figure: Any, title: str, path: Path) -> None:
-    figure.suptitle(title)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:])
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SaveError(f"Could not write {path}: {error.strerror}. Make room, or choose another place.") from error
+def save(figure: Figure, path: Path, title: str = "") -> None:
+    """Write the figure, whole or not at all."""
+    if title:
+        figure.suptitle(title)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=120, format=path.suffix[1:])
+    write_bytes(path, content.getvalue())

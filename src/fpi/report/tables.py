@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fpi.experiment.statistics import interval
-from fpi.results import Results
+from fpi.report.results import Results
+from fpi.statistics import Interval
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -92,7 +92,12 @@ def _text(value: Any) -> str:
 def numbers(results: Results) -> str:
     """The headline figure of every setting."""
     rows = [
-        (f"<code>{escape(name)}</code>", interval(**last["mean"]), interval(**last["iqm"]), str(len(last["per_seed"])))
+        (
+            f"<code>{escape(name)}</code>",
+            str(Interval(**last["mean"])),
+            str(Interval(**last["iqm"])),
+            str(len(last["per_seed"])),
+        )
         for name, last in ((name, found["last"]) for name, found in results.summary.get("settings", {}).items())
     ]
     return table(("setting", "mean", "IQM", "seeds"), rows) if rows else ""

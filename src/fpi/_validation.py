@@ -1,0 +1,41 @@
+"""Checks of numbers that people pass. What does not fit is an InputError; what fits comes back as a plain number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fpi.errors import InputError
+
+LARGEST = 1e300  # far beyond any use; sums of a few stay finite
+
+
+def is_whole(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def is_real(number: Any) -> bool:
+    """Whether it is a number, finite and not absurdly large."""
+    real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+    return real and bool(abs(number) <= LARGEST)  # false for NaN too
+
+
+def check_whole(name: str, number: Any, least: int = 0, bits: int = 63) -> int:
+    """A whole number from `least` to 2**bits - 1."""
+    if is_whole(number) and least <= number < 2**bits:
+        return int(number)
+    wanted = f"below 2**{bits}" if is_whole(number) and number > least else f"of at least {least}"
+    raise InputError(f"{name} is {number!r}; pass a whole number {wanted}.")
+
+
+def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool]) -> float:
+    """A number that fits; `wanted` says in words which do."""
+    if not (is_real(number) and fits(number)):
+        raise InputError(f"{name} is {number!r}; pass {wanted}.")
+    return float(number)
+
+
+def check_positive(name: str, number: Any) -> float:
+    return check_real(name, number, "a finite number above 0", lambda x: x > 0)

@@ -1,0 +1,350 @@
+"""Gymnasium environments: what FPI asks of them, and how to make them fit.
+
+Steps count from 1: step 0 is the reset, step h is the h-th call of `env.step`.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from fpi.errors import EnvironmentMismatch, InputError, MissingExtra
+
+Env: TypeAlias = gym.Env[Any, Any]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+LARGEST_GRID = 100_000
+MEASURED_STEPS = 1_000
+_INFINITE = 1e30  # some environments declare the largest float where they mean infinity
+
+# The standard tasks that leave entries unbounded, by name and number of entries: ±value or (low, high).
+# Joint limits (which are soft) and healthy ranges are those of the models, velocities what strong random
+# control reaches.
+_THIGH_LEG_FOOT = ((-2.6, 0.2), (-2.6, 0.2), 1.0)
+_KNOWN_RANGES: dict[tuple[str, int], tuple[float | tuple[float, float], ...]] = {
+    ("CartPole", 4): (4.8, 10, 0.418, 10),
+    ("InvertedPendulum", 4): (1, math.pi / 2, 10, 10),
+    ("InvertedDoublePendulum", 9): (1,) * 5 + (10,) * 4,
+    ("InvertedDoublePendulum", 11): (1,) * 5 + (10,) * 6,
+    ("Reacher", 10): (1, 1, 1, 1, 0.2, 0.2, 50, 50, 0.4, 0.4),
+    ("Reacher", 11): (1, 1, 1, 1, 0.2, 0.2, 50, 50, 0.4, 0.4, 0.4),
+    ("Swimmer", 8): (math.pi, 1.75, 1.75, 4, 4, 4, 8, 8),
+    ("Hopper", 11): ((0.7, 1.6), 0.2, *_THIGH_LEG_FOOT) + (10,) * 6,
+    ("HalfCheetah", 17): (1, math.pi) + (1.1,) * 6 + (10, 5, 10) + (30,) * 6,
+    ("Walker2d", 17): ((0.8, 2), 1, *_THIGH_LEG_FOOT * 2) + (10,) * 9,
+}
+
+
+@dataclass(frozen=True)
+class RewardRange:
+    """The range of raw rewards, extended to contain 0, which every stage after an early end pays."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and math.isfinite(self.high - self.low) and math.isfinite(self.low)):
+            raise InputError(
+                f"reward_range=({self.low}, {self.high}) is not a range: it takes two finite numbers, the "
+                "smaller first. Give the smallest and the largest reward of a single step."
+            )
+        object.__setattr__(self, "low", min(float(self.low), 0.0))
+        object.__setattr__(self, "high", max(float(self.high), 0.0))
+
+    def check(self, reward: float, step: int) -> None:
+        """Raise EnvironmentMismatch when the reward of this step is not in the range."""
+        slack = 1e-9 * (self.high - self.low)
+        if self.low - slack <= reward <= self.high + slack:
+            return
+        advice = (
+            f"Pass a wider one: {range_to_pass(min(self.low, reward), max(self.high, reward))} contains it."
+            if math.isfinite(reward)
+            else "The environment computes something undefined there: repair it before learning."
+        )
+        raise EnvironmentMismatch(
+            f"the reward of step {step} is {reward}, not in reward_range=({self.low}, {self.high}). {advice}"
+        )
+
+
+def range_to_pass(low: float, high: float) -> str:
+    """The argument to suggest where rewards from `low` to `high` were seen: two digits, rounded outwards."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    unit = 10.0 ** (math.floor(math.log10(max(high, -low))) - 1)
+    return f"reward_range=({math.floor(low / unit) * unit:g}, {math.ceil(high / unit) * unit:g})"
+
+
+class ActionGrid(gym.ActionWrapper[Any, np.int64, NDArray[Any]], gym.utils.RecordConstructorArgs):
+    """Make finitely many actions of a continuous (Box) action space.
+
+    `points` is the number of equally spaced values per dimension, both bounds included (every combination
+    is an action, the last dimension changes fastest), or the actions themselves, one per row.
+    """
+
+    def __init__(self, env: Env, points: int | ArrayLike) -> None:
+        box = env.action_space
+        if not isinstance(box, spaces.Box):
+            raise EnvironmentMismatch(
+                f"ActionGrid divides a Box action space, but this environment has {box}. "
+                "A Discrete action space needs no grid."
+            )
+        self.grid = _spaced(box, points) if isinstance(points, int | np.integer) else _listed(box, points)
+        gym.utils.RecordConstructorArgs.__init__(self, points=self.grid.tolist())
+        gym.ActionWrapper.__init__(self, env)
+        self.action_space = spaces.Discrete(len(self.grid))
+
+    def action(self, action: np.int64) -> NDArray[Any]:
+        chosen: NDArray[Any] = self.grid[action].copy()  # an environment may write into its action
+        return chosen
+
+
+def _spaced(box: spaces.Box, points: int | np.integer[Any]) -> NDArray[Any]:
+    if isinstance(points, bool) or points < 2:
+        raise InputError(f"points={points}: a grid with both bounds has at least 2 values per dimension.")
+    listing = "Give the actions themselves, one per row: ActionGrid(env, points=[...])."
+    if not box.is_bounded():
+        raise EnvironmentMismatch(
+            f"the action space {box} has infinite bounds, so no spaced values reach its ends. {listing}"
+        )
+    dimensions = math.prod(box.shape)
+    if int(points) ** dimensions > LARGEST_GRID:
+        raise EnvironmentMismatch(
+            f"points={points} in {dimensions} dimensions makes {points}^{dimensions} actions, more than "
+            f"{LARGEST_GRID:,}. {listing}"
+        )
+    values = np.linspace(box.low.ravel(), box.high.ravel(), int(points))
+    return np.array(list(itertools.product(*values.T)), dtype=box.dtype).reshape(-1, *box.shape)
+
+
+def _listed(box: spaces.Box, points: ArrayLike) -> NDArray[Any]:
+    try:
+        actions = np.array(points, dtype=box.dtype)
+        actions = actions.reshape(len(actions), *box.shape)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"points are not a list of actions of shape {box.shape}: {error}. Give one action per row."
+        ) from error
+    if len(actions) == 0:
+        raise InputError("points is empty: ActionGrid needs at least one action.")
+    for row, action in enumerate(actions):
+        if not (np.isfinite(action).all() and box.contains(action)):
+            raise InputError(f"points[{row}] = {action} is not in the action space {box}.")
+    return actions
+
+
+def action_count(env: Env) -> int:
+    """The number of actions, which must be Discrete."""
+    space = env.action_space
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    advice = (
+        "fpi.ActionGrid(env, points=5) for 5 values per dimension, or points=[...] for your own list."
+        if isinstance(space, spaces.Box)
+        else "a gymnasium.ActionWrapper with action_space=Discrete(n), whose action(i) returns the i-th "
+        f"{type(space).__name__} action you allow."
+    )
+    raise EnvironmentMismatch(
+        f"the action space is {space}, but FPI needs a Discrete action space. Wrap the environment: {advice}"
+    )
+
+
+def check_actions(env: Env, actions: int) -> int:
+    """Check that an agent with so many actions can act in `env`; returns what `env` calls action 0."""
+    count = action_count(env)
+    if count != actions:
+        raise EnvironmentMismatch(
+            f"the environment has {count} actions, the agent {actions}. Build the agent and its features "
+            f"with actions={count}, or use the environment they were built for."
+        )
+    return int(getattr(env.action_space, "start", 0))
+
+
+def check_observations(env: Env) -> None:
+    """Raise EnvironmentMismatch unless observations are arrays (or numbers)."""
+    space = env.observation_space
+    if space.shape is None:
+        advice = (
+            "gymnasium.wrappers.FlattenObservation(env)."
+            if space.is_np_flattenable
+            else "a gymnasium.ObservationWrapper that returns an array of fixed shape."
+        )
+        raise EnvironmentMismatch(
+            f"the observation space is {space}, but features read an array. Wrap the environment: {advice}"
+        )
+
+
+def check_spaces(env: Env, actions: int) -> int:
+    """`check_actions` and `check_observations` in one, for anything a user may take for an environment."""
+    if not isinstance(env, gym.Env):
+        raise EnvironmentMismatch(
+            f"the environment is a {type(env).__name__}, not a gymnasium.Env. Make one: gymnasium.make(id)."
+        )
+    check_observations(env)
+    return check_actions(env, actions)
+
+
+def time_limit(env: Env) -> int | None:
+    """The steps after which a TimeLimit wrapper ends the episode, or None without such a wrapper."""
+    limits = []
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min(limits, default=None)
+
+
+def check_horizon(env: Env, horizon: int) -> None:
+    """Raise EnvironmentMismatch when the environment's time limit ends every episode before the horizon."""
+    limit = time_limit(env)
+    if limit is not None and horizon > limit:
+        raise EnvironmentMismatch(
+            f"horizon={horizon} is longer than the environment's time limit of {limit} steps, so its last "
+            f"stages are never reached. Use horizon={limit} or less, or make a longer environment: "
+            f"gymnasium.make(id, max_episode_steps={horizon})."
+        )
+
+
+def observation_box(env: Env) -> spaces.Box:
+    """The observation space of an environment whose observations are arrays of numbers."""
+    space = env.observation_space
+    if isinstance(space, spaces.Box):
+        return space
+    if isinstance(space, spaces.Discrete):
+        advice = f"State numbers need no tiles: use fpi.features.OneHot(states={space.n}, actions=…)."
+    else:
+        advice = "Make them one vector: gymnasium.wrappers.FlattenObservation(env)."
+    raise EnvironmentMismatch(f"observations must be vectors (Box), the environment has {space}. {advice}")
+
+
+def observation_range(env: Env) -> tuple[FloatArray, FloatArray]:
+    """The lowest and highest value of each observation entry, for maps that need a finite range.
+
+    Known values for the classic-control and MuJoCo tasks, else the bounds that the environment declares.
+    Where it declares none they are measured in a short random roll-out, doubled, and a warning tells
+    them. The environment's generator is put back afterwards; its episode is not: reset it before use.
+    """
+    space = observation_box(env)
+    spec = env.spec
+    if spec is not None and spec.namespace is None and space is env.unwrapped.observation_space:
+        known = _KNOWN_RANGES.get((spec.name, space.low.size))
+        if known is not None:
+            pairs = [each if isinstance(each, tuple) else (-each, each) for each in known]
+            return np.array(pairs)[:, 0], np.array(pairs)[:, 1]
+    low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
+    no_low, no_high = ~(low > -_INFINITE), ~(high < _INFINITE)
+    if (no_low | no_high).any():
+        measured_low, measured_high = _measured_range(env)
+        low, high = np.where(no_low, measured_low, low), np.where(no_high, measured_high, high)
+        entries = ", ".join(f"[{j}] {low[j]:.4g} … {high[j]:.4g}" for j in np.flatnonzero(no_low | no_high)[:20])
+        warnings.warn(
+            "the environment declares no bounds for some observation entries; ranges measured in "
+            f"{MEASURED_STEPS} random steps, and doubled, are used: {entries}. If you know better ones, pass "
+            "low and high yourself.",
+            stacklevel=3,
+        )
+    constant = ~(low < high)
+    return low - 0.5 * constant, high + 0.5 * constant
+
+
+def _measured_range(env: Env) -> tuple[FloatArray, FloatArray]:
+    generator = env.unwrapped.np_random
+    try:
+        observations = itertools.islice(_random_observations(env), MEASURED_STEPS)
+        seen = [np.array(observation, dtype=np.float64).ravel() for observation in observations]
+    finally:
+        env.unwrapped.np_random = generator
+    lowest, highest = np.min(seen, axis=0), np.max(seen, axis=0)
+    broken = np.flatnonzero(~(np.isfinite(lowest) & np.isfinite(highest)))
+    if broken.size:
+        raise EnvironmentMismatch(
+            f"observation[{broken[0]}] was not finite in a random roll-out, so its range cannot be measured. "
+            "Repair the environment, or leave that entry out."
+        )
+    margin = (highest - lowest) / 2
+    return lowest - margin, highest + margin
+
+
+def _random_observations(env: Env) -> Iterator[Any]:
+    """Observations of random actions, episode after episode without end; the same at every call."""
+    actions = copy.deepcopy(env.action_space)
+    actions.seed(0)
+    start = env.reset(seed=0)[0]
+    while True:
+        yield start
+        for observation, *_ in rollout(env, start, lambda *_: actions.sample(), MEASURED_STEPS):
+            yield observation
+        start = env.reset()[0]
+
+
+def rollout(
+    env: Env, observation: Any, act: Callable[[Any, int], Any], steps: int
+) -> Iterator[tuple[Any, float, bool, bool]]:
+    """Play on from `observation` with `act(observation, stage)`, until the episode ends or has so many steps.
+
+    Gives what `env.step` gives at each of them, without `info`.
+    """
+    for stage in range(steps):
+        observation, reward, terminated, truncated, _ = env.step(act(observation, stage))
+        yield observation, float(reward), bool(terminated), bool(truncated)
+        if terminated or truncated:
+            return
+
+
+def make_environment(
+    name: str, args: dict[str, Any], action_grid: int | list[Any] | None, render_mode: str | None = None
+) -> Env:
+    """`gymnasium.make` with errors that say what to do, and an `ActionGrid` if asked for."""
+    extra = {} if render_mode is None else {"render_mode": render_mode}
+    registering = "fpi.testbeds:" if name.startswith("fpi/") else ""  # Gymnasium imports what stands before a colon
+    try:
+        with extras_named(name):
+            env = gym.make(f"{registering}{name}", **{**args, **extra})
+    except MissingExtra:
+        raise
+    except gym.error.UnregisteredEnv as error:
+        raise InputError(f"There is no environment {name}. {_advice(name)}") from error
+    except Exception as error:  # whatever the environment's own code raises
+        settings = "".join(f" --env-arg {key}={json.dumps(value)}" for key, value in args.items())
+        raise InputError(f"{name}{settings} could not be made: {_one_line(error)}") from error
+    return env if action_grid is None else ActionGrid(env, action_grid)
+
+
+@contextmanager
+def extras_named(environment: str) -> Iterator[None]:
+    """Say which package an environment misses."""
+    try:
+        yield
+    except gym.error.DependencyNotInstalled as error:
+        if "mujoco" in str(error).lower():
+            raise MissingExtra(
+                f"{environment} needs MuJoCo, which is not installed. It is an extra: "
+                'pip install "frozen-policy-iteration[mujoco]".'
+            ) from error
+        raise MissingExtra(f"{environment} needs a package that is not installed: {_one_line(error)}") from error
+
+
+def _advice(name: str) -> str:
+    known = {each.lower(): each for each in gym.registry}
+    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.7)
+    if close:
+        return f"Did you mean {', '.join(known[each] for each in close)}?"
+    return (
+        "Gymnasium's own are listed at https://gymnasium.farama.org; for one from another package install that package "
+        "and name its module too, as in package:Name-v0."
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
