@@ -2,15 +2,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 WITH := .venv/.with-
 
-.PHONY: help run test bench clean
+.PHONY: help run test coverage bench clean
 
 help:
-	@echo "make run    the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
-	@echo "make test   check style, types and layers, and run all tests"
-	@echo "make bench  measure speed, memory and accuracy"
-	@echo "make clean  remove .venv and everything that was built"
+	@echo "make run       the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
+	@echo "make test      check style, types and layers, and run all tests"
+	@echo "make coverage  which lines of src no test reaches; compiled loops are not counted"
+	@echo "make bench     measure speed, memory and accuracy"
+	@echo "make clean     remove .venv and everything that was built"
 	@echo
-	@echo "The first of run, test and bench sets up .venv, which takes a few minutes."
+	@echo "The first of run, test, coverage and bench sets up .venv, which takes a few minutes."
 	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
 
 run: $(WITH)mujoco,report
@@ -21,7 +22,10 @@ test: $(WITH)dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m ""
+
+coverage: $(WITH)dev
+	$(BIN)/pytest -n 2 -m "" --cov --cov-report=term-missing:skip-covered
 
 bench: $(WITH)dev
 	$(BIN)/python -m benchmarks
@@ -40,5 +44,5 @@ $(WITH)%: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -192,6 +192,7 @@ def kill_savers(folder):
         found.append(files.index(saved(fpi.load(path), folder)))
 
 
+@pytest.mark.process
 def test_killed_while_saving_an_old_or_a_new_agent_is_left_whole(tmp_path):
     in_a_process_of_its_own(kill_savers, tmp_path)
     trained(1).save(tmp_path / "agent.fpi")
@@ -236,6 +237,7 @@ def kill_learners(folder):
         assert numbers(resumed) == numbers(undisturbed)
 
 
+@pytest.mark.process
 def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path):
     in_a_process_of_its_own(kill_learners, tmp_path)
 
@@ -331,7 +333,7 @@ class ClimbInterrupt(LineInterrupt):
         return super().call(frame, event, _) if frame.f_code.co_name in CLIMBING else None
 
 
-CLIMBING = {"decide", "_climb", "_stand", "look", "_take", "append", "first_cover", "_first_dependent"}
+CLIMBING = {"decide", "_levels_at", "_next_level", "look", "_take", "append", "first_cover", "_first_dependent"}
 
 
 def keyed():

@@ -118,6 +118,7 @@ def test_version():
     assert fpi_("--version") == f"fpi {fpi.__version__}\n"
 
 
+@pytest.mark.process
 def test_help_imports_nothing_heavy():
     script = """
 import sys
@@ -270,6 +271,7 @@ def test_quiet_says_nothing():
     assert fpi.load("model.fpi").episodes == 10
 
 
+@pytest.mark.process
 def test_a_terminal_shows_a_bar_unless_asked_not_to(folder):
     def on_a_terminal(*words):
         ours, theirs = pty.openpty()
@@ -406,6 +408,7 @@ def wait_for(condition, process):
         time.sleep(0.02)
 
 
+@pytest.mark.process
 def test_ctrl_c_keeps_what_was_learned(folder):
     log = folder / "m.jsonl"
     command = [FPI, "train", "CartPole-v1", *SMALL, "--episodes", "1000000", "--out", "model.fpi", "--log", log]
@@ -428,6 +431,7 @@ def test_ctrl_c_keeps_what_was_learned(folder):
     assert logged(log) == list(range(agent.episodes + 5))
 
 
+@pytest.mark.process
 def test_ctrl_c_keeps_what_compiled_episodes_taught(folder):
     words = ("--episodes", "100000000", "--out", "model.fpi", "--checkpoint-every", "1000")
     command = [FPI, "train", "CartPole-v1", *SMALL, *words]
@@ -488,6 +492,7 @@ gym.register("Sticky-v0", Sticky, max_episode_steps=5)
 """
 
 
+@pytest.mark.process
 def test_a_second_ctrl_c_stops_an_episode_that_does_not_end(folder):
     (folder / "sticky.py").write_text(STICKY)
     path = os.pathsep.join([str(folder), str(Path(__file__).parent)])
@@ -934,6 +939,7 @@ def test_a_folder_that_is_read_only(folder, monkeypatch):
     assert "in a folder you may write to" in train(code=2)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("missing", "words", "part"),
     [

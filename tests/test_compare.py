@@ -55,6 +55,7 @@ def test_a_run_is_learning_in_the_world_of_its_seed():
     assert np.array_equal(run.gaps, log.gaps)
 
 
+@pytest.mark.process
 def test_processes_do_not_change_the_numbers():
     tasks = [
         (BANDIT, row, 30, seed) for row in (Row("OFUL"), Row("Regret", "random", "interval", 0.1)) for seed in (0, 1)

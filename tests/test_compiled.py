@@ -253,6 +253,7 @@ def test_sums_are_rounded_as_fsum_does(terms):
     assert loop.exact_sum(np.array(terms)) == math.fsum(terms)
 
 
+@pytest.mark.process
 def test_one_loop_serves_all_environments_and_stays_on_disk():
     compiled.learn(corridor_agent(), CORRIDOR, 5, seed=0)
     compiled.learn(cartpole_agent(), compiled.get("CartPole-v1"), 5, seed=0)

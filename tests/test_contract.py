@@ -669,6 +669,7 @@ assert agent.data_stored > 100 and history.covered_steps.any()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain Python", "compiled"])
 def test_data_appended_inside_an_episode_count_from_the_next_step_on(compiled):
     """In plain Python a read out of bounds is an error every time, and not a crash now and then."""

@@ -72,6 +72,7 @@ def test_rows_are_those_of_a_plain_learn(undisturbed):
         assert found["probe.data"].shape == (11, 40)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("workers", "start", "seconds"), [(3, "fork", 5.0), (2, "spawn", 0.05)], ids=["three forked", "two spawned"]
 )
@@ -80,6 +81,7 @@ def test_rows_do_not_depend_on_workers_or_slices(undisturbed, tmp_path, workers,
     assert rows(tmp_path) == rows(undisturbed)
 
 
+@pytest.mark.process
 def test_slices_in_other_processes_give_the_same_rows(undisturbed):
     """Every slice restores the run from its state, as another machine would."""
     from fpi.experiment import run
@@ -129,6 +131,7 @@ while kills < 10 or not finished:  # a quick computer may need several folders f
 """
 
 
+@pytest.mark.process
 def test_ten_kills_change_nothing(undisturbed, tmp_path):
     """The process is forked ready to run, so that kills fall into the work and not into imports."""
     command = [sys.executable, "-c", KILLING, tmp_path]
@@ -141,6 +144,7 @@ def test_ten_kills_change_nothing(undisturbed, tmp_path):
         assert not list(out.glob("runs/*/checkpoint.fpi"))
 
 
+@pytest.mark.process
 def test_a_kill_takes_the_workers_along(tmp_path):
     script = (
         "import multiprocessing, sys\nfrom contextlib import nullcontext\nfrom test_experiment import *\n"
@@ -191,6 +195,7 @@ def deadly(storage, lives):
     )
 
 
+@pytest.mark.process
 def test_a_killed_worker_costs_a_retry(undisturbed, tmp_path):
     run_study(deadly(tmp_path, lives=2), tmp_path / "out", backend=Local(1, start="fork"))
     assert (tmp_path / "kills").stat().st_size == 2
@@ -200,6 +205,7 @@ def test_a_killed_worker_costs_a_retry(undisturbed, tmp_path):
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
+@pytest.mark.process
 def test_a_run_that_always_kills_its_worker_is_given_up(tmp_path):
     with pytest.raises(RunFailed, match="seed-000 was lost 4 times in a row"):
         run_study(deadly(tmp_path, lives=100), tmp_path / "out", backend=Local(1, start="fork"))
@@ -292,6 +298,7 @@ def test_another_setting_does_not_mix_with_what_is_there(tmp_path):
     assert rows(tmp_path) == before
 
 
+@pytest.mark.process
 def test_one_command_at_a_time(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom fpi.experiment.storage import locked\n"
@@ -351,6 +358,7 @@ def test_a_run_of_which_nothing_was_kept_may_be_changed(tmp_path):
     run_study(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
 
 
+@pytest.mark.process
 def test_a_worker_that_dies_between_two_slices_costs_a_retry(monkeypatch, tmp_path):
     killed = []
     keep = storage.RunFolder.keep
@@ -408,6 +416,7 @@ def test_agents_that_compiled_code_does_not_know_are_refused_before_anything_is_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.process
 def test_a_twin_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
     """Worker processes import the module themselves."""
     (tmp_path / "my_twin.py").write_text(

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 REPOSITORY = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 HEAVY = {"gymnasium", "imageio", "matplotlib", "numba", "rich", "scipy", "typer"}
@@ -200,7 +202,7 @@ esac
 
 
 @pytest.mark.parametrize(
-    ("target", "extras"), [("run", "mujoco,report"), ("test", "dev"), ("bench", "dev")], ids=["run", "test", "bench"]
+    ("target", "extras"), [("run", "mujoco,report"), ("test", "dev"), ("coverage", "dev"), ("bench", "dev")]
 )
 def test_every_command_installs_what_it_needs_once_and_again_if_that_broke_off(checkout, target, extras):
     make = ("make", "PYTHON=./stand-in", target)
@@ -238,7 +240,7 @@ exec {sys.executable} -c 'import sys; sys.version_info = (3, 10); exec(sys.argv[
 
 def test_make_alone_says_what_there_is(checkout):
     said = succeed("make", cwd=checkout)
-    assert all(f"make {target} " in said for target in ("run", "test", "bench", "clean"))
+    assert all(f"make {target} " in said for target in ("run", "test", "coverage", "bench", "clean"))
     assert not (checkout / ".venv").exists()
 
 

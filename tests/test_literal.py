@@ -1,180 +1,115 @@
 """fpi.PAC takes the same action as a literal Algorithm 1 at every step of thousands of episodes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import layered
 import numpy as np
 import pytest
 from layered import LayeredMDP
 from literal import TIE, IllPosed, LiteralPAC, mix, pick
+from support import worlds
+from support.worlds import SEED, dense, keyed, one_hot, rbf, small, table, tiles
 
 import fpi
 
-SEED = 7
 FREEZES = ["exact", "never", 5, 20]
 RULES = ["random", "widest", "greedy", "first"]
 
 
-@dataclass(frozen=True)
-class World:
-    """An MDP, features for it, and the settings to learn it with."""
-
-    features: Callable[[LayeredMDP], Any]
-    epsilon: float
-    ridge: float
-    mdp: dict[str, Any] = field(default_factory=dict)
-    reward_range: tuple[float, float] = (0, 1)
-    horizon: int | None = None  # that of the MDP, unless shorter
-    episodes: int = 200
-    dtype: type = np.longdouble
-
-    def env(self):
-        return LayeredMDP(seed=3, **self.mdp)
-
-    def arguments(self, freeze="exact", explore="random"):
-        env = self.env()
-        return {
-            "features": self.features(env),
-            "actions": env.actions,
-            "horizon": self.horizon or env.horizon,
-            "epsilon": self.epsilon,
-            "ridge": self.ridge,
-            "reward_range": self.reward_range,
-            "freeze": freeze,
-            "explore": explore,
-        }
-
-    def agent(self, *setting):
-        return fpi.PAC(**self.arguments(*setting))
-
-    def literal(self, *setting):
-        arguments = self.arguments(*setting)
-        features = arguments.pop("features")
-        if self is WORLDS["one argument"]:
-            features = lambda observation, stage, function=features: function(observation)  # noqa: E731
-        return LiteralPAC(features, **arguments, seed=SEED, dtype=self.dtype)
+class World(worlds.World):
+    algorithm, reference = fpi.PAC, LiteralPAC
+    defaults: ClassVar = {"freeze": "exact", "explore": "random"}
 
 
-def table(make, *steps):
-    """A feature function of observation and stage from a table of `layered`."""
-
-    def features(mdp):
-        rows = make(mdp)
-        for step in steps:
-            rows = step(rows)
-        return layered.of_stage(rows)
-
-    return features
-
-
-def dense(dim, **options):
-    return lambda mdp: layered.dense(mdp, dim, **options)
-
-
-def keyed(mdp):
-    function = layered.of_stage(layered.dense(mdp, 6))
-    return fpi.features.Function(function, mdp.actions, key=lambda observation, stage: observation)
-
-
-def tiles(count, tilings):
-    return lambda mdp: fpi.TileCoding(
-        np.zeros(mdp.dims), np.ones(mdp.dims), tiles=count, tilings=tilings, actions=mdp.actions
-    )
-
-
-def rbf(mdp):
-    centers = np.random.default_rng(0).random((6, mdp.dims))
-    return fpi.RBF(centers, 0.3, mdp.actions)
+def at(epsilon, ridge, **settings):
+    return {"epsilon": epsilon, "ridge": ridge, **settings}
 
 
 POINTS = {"observe": "point", "states": (60, 20, 20), "horizon": 3}
+FLOAT64 = {"dtype": np.float64}
 WORLDS = {
-    "two directions": World(table(dense(2)), 0.3, 1.0, {"horizon": 3, "rewards": "uniform"}),
-    "dense": World(table(dense(4)), 0.3, 0.1, {"horizon": 3, "states": (60, 12, 12), "early_end": 0.1}),
+    "two directions": World(table(dense(2)), at(0.3, 1.0), {"horizon": 3, "rewards": "uniform"}),
+    "dense": World(table(dense(4)), at(0.3, 0.1), {"horizon": 3, "states": (60, 12, 12), "early_end": 0.1}),
     "forty directions": World(
-        table(dense(40)), 0.9, 0.25, {"states": (60, 30, 30, 30), "rewards": "uniform"}, dtype=np.float64
+        table(dense(40)), at(0.9, 0.25), {"states": (60, 30, 30, 30), "rewards": "uniform"}, precision=FLOAT64
     ),
-    "low rank": World(table(dense(32, rank=3)), 0.6, 1e-3, {"horizon": 3, "rewards": "uniform"}, episodes=120),
-    "keyed": World(keyed, 0.5, 0.1, {"horizon": 3, "states": (60, 20, 20)}),
-    "one argument": World(lambda mdp: layered.of_observation(layered.dense(mdp, 8)), 0.6, 0.1, {"rewards": "uniform"}),
-    "width ties": World(lambda mdp: fpi.OneHot(12, mdp.actions), 0.5, 1.0, {"horizon": 1, "states": 12}, episodes=250),
+    "low rank": World(table(dense(32, rank=3)), at(0.6, 1e-3), {"horizon": 3, "rewards": "uniform"}, episodes=120),
+    "keyed": World(keyed, at(0.5, 0.1), {"horizon": 3, "states": (60, 20, 20)}),
+    "one argument": World(
+        lambda mdp: layered.of_observation(layered.dense(mdp, 8)), at(0.6, 0.1), {"rewards": "uniform"}
+    ),
+    "width ties": World(one_hot, at(0.5, 1.0), {"horizon": 1, "states": 12}, episodes=250),
     "one-hot": World(
-        lambda mdp: fpi.OneHot(6, mdp.actions),
-        0.6,
-        0.1,
+        one_hot,
+        at(0.6, 0.1, reward_range=(0, 3)),
         {"states": 6, "rewards": "integer", "reward_range": (0, 3), "early_end": 0.1},
-        reward_range=(0, 3),
         episodes=240,
     ),
     "copied actions": World(
         table(dense(5), layered.duplicated),
-        0.5,
-        0.1,
+        at(0.5, 0.1, reward_range=(-1, 2)),
         {"actions": 4, "rewards": "integer", "reward_range": (-1, 2), "early_end": 0.15},
-        reward_range=(-1, 2),
     ),
-    "zero and tiny": World(
-        table(dense(5), lambda rows: layered.shrunk(rows, 0.05)), 0.5, 0.25, {"states": 15, "early_end": 0.1}
-    ),
+    "zero and tiny": World(table(dense(5), small(0.05)), at(0.5, 0.25), {"states": 15, "early_end": 0.1}),
     "rewards above 0": World(
         table(dense(4)),
-        0.5,
-        1 / 3,
+        at(0.5, 1 / 3, reward_range=(1, 3), horizon=3),  # the MDP has four stages
         {"rewards": "uniform", "reward_range": (1, 3), "early_end": 0.25},
-        reward_range=(1, 3),
-        horizon=3,
     ),
     "rewards below 0": World(
-        table(dense(4)), 0.5, 0.1, {"reward_range": (-2, -1), "early_end": 0.25}, reward_range=(-2, -1)
+        table(dense(4)), at(0.5, 0.1, reward_range=(-2, -1)), {"reward_range": (-2, -1), "early_end": 0.25}
     ),
-    "tiles": World(tiles(2, 2), 1.0, 1e-3, {**POINTS, "actions": 2, "early_end": 0.1}, episodes=150),
+    "tiles": World(tiles(2, 2), at(1.0, 1e-3), {**POINTS, "actions": 2, "early_end": 0.1}, episodes=150),
     "Fourier": World(
         lambda mdp: fpi.Fourier([0, 0], [1, 1], order=2, actions=mdp.actions),
-        0.5,
-        0.1,
+        at(0.5, 0.1),
         {**POINTS, "rewards": "uniform"},
         episodes=150,
-        dtype=np.float64,
+        precision=FLOAT64,
     ),
-    "RBF": World(rbf, 0.4, 0.1, {**POINTS, "early_end": 0.1}, episodes=150),
-    "many data": World(table(dense(3)), 0.15, 0.1, {"horizon": 1, "states": 40}, episodes=250),
+    "RBF": World(rbf, at(0.4, 0.1), {**POINTS, "early_end": 0.1}, episodes=150),
+    "many data": World(table(dense(3)), at(0.15, 0.1), {"horizon": 1, "states": 40}, episodes=250),
     "many data on tiles": World(
         tiles(2, 2),
-        0.12,
-        0.1,
+        at(0.12, 0.1),
         {"horizon": 1, "states": 40, "actions": 2, "observe": "point", "dims": 1},
         episodes=240,
     ),
 }
 
 
-def settings_of(world):
-    """Every way of freezing, each with another exploring rule; the pairs change from world to world."""
-    shift = list(WORLDS).index(world)
-    return [(world, freeze, RULES[(i + shift) % len(RULES)]) for i, freeze in enumerate(FREEZES)]
-
-
-CASES = {setting for world in WORLDS for setting in settings_of(world)}
+CASES = worlds.settings_of(WORLDS, FREEZES, RULES, count=4)
 CASES |= {("dense", freeze, rule) for freeze in FREEZES for rule in RULES}
 
 
-def run(agent, world):
-    """Learn, and return all episodes."""
-    episodes = []
-    agent.learn(world.env(), world.episodes, seed=SEED, callback=episodes.append)
-    return episodes
+def drawn(seed):
+    """A tiny world, and the rules to play it by."""
+    rng = np.random.default_rng(seed)
+    observe = str(rng.choice(["id", "id", "point"]))
+    mdp, features = worlds.drawn_mdp(rng, observe), worlds.drawn_features(rng, observe)
+    settings = at(float(rng.uniform(0.3, 1)), float(rng.uniform(0.05, 1)), reward_range=mdp["reward_range"])
+    rules = [FREEZES[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    return World(features, settings, mdp, episodes=40, seed=seed), rules
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_same_action_in_tiny_worlds(seed):
+    world, rules = drawn(seed)
+    assert_same_run(world, rules)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "freeze", "explore"), sorted(CASES, key=str))
 def test_same_action_at_every_step(name, freeze, explore):
-    world = WORLDS[name]
-    agent, literal = world.agent(freeze, explore), world.literal(freeze, explore)
-    env = world.env()
-    for episode in run(agent, world):
-        actions, explored = literal.learn_episode(env)
-        assert (episode.actions.tolist(), episode.stored_stage) == (actions, explored), episode.number
+    assert_same_run(WORLDS[name], (freeze, explore))
+
+
+def assert_same_run(world, rules):
+    agent, episodes = world.agent(*rules), []
+    agent.learn(world.env(), world.episodes, seed=SEED, callback=episodes.append)
+    literal, env, played = world.play(*rules)
+    for episode, expected in zip(episodes, played, strict=True):
+        assert (episode.actions.tolist(), episode.stored_stage) == expected, episode.number
     assert_same_data(agent, literal)
     assert_same_policy(agent, literal, env)
 
@@ -211,25 +146,19 @@ def assert_same_policy(agent, literal, env):
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ways_of_freezing_and_exploring_differ():
     """Otherwise the comparison above would prove little."""
-    world = WORLDS["dense"]
-    freezing = {freeze: play(world.literal(freeze, "random"), world) for freeze in FREEZES}
-    assert len(set(freezing.values())) == len(FREEZES)
-    exploring = {rule: play(world.literal("exact", rule), world) for rule in RULES}
-    assert len(set(exploring.values())) == len(RULES)
+    freezing = {str(WORLDS["dense"].play(freeze, "random")[2]) for freeze in FREEZES}
+    assert len(freezing) == len(FREEZES)
+    exploring = {str(WORLDS["dense"].play("exact", rule)[2]) for rule in RULES}
+    assert len(exploring) == len(RULES)
 
 
-def play(literal, world):
-    env = world.env()
-    return str([literal.learn_episode(env) for _ in range(world.episodes)])
-
-
+@pytest.mark.slow
 def test_worlds_hold_what_their_names_say():
     def data(name):
-        literal = WORLDS[name].literal()
-        play(literal, WORLDS[name])
-        return literal
+        return WORLDS[name].play()[0]
 
     ties = data("width ties").datasets[0]
     rows = np.eye(ties.sigma.shape[0], dtype=np.longdouble)

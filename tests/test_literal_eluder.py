@@ -2,20 +2,26 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from layered import LayeredMDP
 from literal import TIE, IllPosed
 from literal_eluder import Functions, LiteralEluder
-from test_literal_regret import ELIMINATIONS, RULES, assert_same_data, assert_same_standing, bandit
+from support import worlds
+from test_literal_regret import (
+    ELIMINATIONS,
+    RULES,
+    assert_actions_are_eliminated,
+    assert_rules_differ,
+    assert_same_run,
+    bandit,
+    highest_level_and_drops,
+)
 
 import fpi
 from fpi.function_classes import FiniteClass
-
-SEED = 7
 
 
 def as_tables(tables, top):
@@ -35,45 +41,39 @@ def as_keyed_functions(tables, top):
 
 
 @dataclass(frozen=True)
-class World:
-    """An MDP, random candidate functions for it of which the first is near the truth, and settings."""
+class World(worlds.World):
+    """Instead of features, random candidate functions of which the first is near the truth."""
 
-    mdp: dict[str, Any]
-    settings: dict[str, Any] = field(default_factory=dict)
     size: int = 12
-    candidates: Callable[[Any, float], Any] = as_tables
     change: Callable[[Any], Any] = lambda tables: tables
-    episodes: int = 150
 
-    def env(self):
-        return LayeredMDP(seed=3, **self.mdp)
+    algorithm, reference = fpi.Eluder, LiteralEluder
+    defaults: ClassVar = {"scale": 0.05, "elimination": "paper", "explore": "greedy"}
 
     def tables(self):
         """Q* of the first, in units of [0, 1] a stage, a stage at a time from the last."""
-        env, rng = self.env(), np.random.default_rng(5)
-        tables = rng.uniform(0, self.horizon, (self.size, self.horizon, max(env.sizes), env.actions))
+        env, rng, horizon = self.env(), np.random.default_rng(5), self.arguments()["horizon"]
+        tables = rng.uniform(0, horizon, (self.size, horizon, max(env.sizes), env.actions))
         best = np.zeros(max(env.sizes))
-        for stage in reversed(range(self.horizon)):
-            after = np.where(env.ends[stage], 0.0, best[env.successor[stage]]) if stage < self.horizon - 1 else 0.0
+        for stage in reversed(range(horizon)):
+            after = np.where(env.ends[stage], 0.0, best[env.successor[stage]]) if stage < horizon - 1 else 0.0
             tables[0, stage] = env.mean[stage] + after
             best = tables[0, stage].max(axis=-1)
         return self.change(tables)
 
-    @property
-    def horizon(self):
-        return self.settings.get("horizon", self.mdp["horizon"])
+    def known(self):
+        return self.features(self.tables(), self.arguments()["horizon"])
 
-    def arguments(self, elimination, explore):
-        defaults = {"actions": self.mdp["actions"], "horizon": self.horizon, "episodes": self.episodes, "scale": 0.05}
-        return defaults | self.settings | {"elimination": elimination, "explore": explore}
-
-    def agent(self, elimination="paper", explore="greedy"):
-        return fpi.Eluder(self.candidates(self.tables(), self.horizon), **self.arguments(elimination, explore))
-
-    def literal(self, elimination="paper", explore="greedy"):
+    def rows(self):
         tables = self.tables()
-        functions = lambda observation, stage: tables[:, stage, observation].T  # noqa: E731
-        return LiteralEluder(functions, **self.arguments(elimination, explore), seed=SEED)
+        return lambda observation, stage: tables[:, stage, observation].T
+
+    def arguments(self, *rules):
+        return super().arguments(*rules) | {"episodes": self.episodes}
+
+
+def listed(mdp, settings=None, candidates=as_tables, episodes=150, **options):
+    return World(candidates, settings or {}, mdp, episodes, **options)
 
 
 def twice(tables):
@@ -103,93 +103,80 @@ ONE = {"horizon": 1, "states": 8, "actions": 4}
 TWO = {"horizon": 2, "states": (8, 3), "actions": 3, "early_end": 0.1}
 THREE = {"horizon": 3, "states": (6, 3, 3), "actions": 2, "early_end": 0.1}
 WORLDS = {
-    "one stage": World(ONE, {"scale": 0.1}),
-    "one stage, many functions": World(ONE, {"scale": 0.05}, size=40, episodes=120),
-    "the theory's scale": World(ONE | {"states": 3, "actions": 2}, {"scale": 1.0}, size=4, episodes=300),
-    "hardly any doubt": World(ONE, {"scale": 1e-3}),
-    "two stages": World(TWO, {"scale": 0.02}),
-    "two stages, functions": World(TWO, {"scale": 0.02}, candidates=as_functions),
-    "two stages, keyed functions": World(TWO, {"scale": 0.02}, candidates=as_keyed_functions),
-    "two stages, as in the paper": World(TWO, {"scale": 0.02, "constants": "paper", "delta": 0.3}),
-    "three stages": World(THREE | {"rewards": "uniform"}, {"scale": 0.01}),
-    "a short horizon": World(THREE, {"scale": 0.02, "horizon": 2}),
-    "two functions": World(ONE | {"states": 2}, {"scale": 0.3}, size=2, episodes=300),
-    "one function": World(TWO, size=1, episodes=40),
-    "copies": World(ONE, change=twice),
-    "agreement": World(TWO | {"states": (9, 6)}, {"scale": 0.02}, change=agreed),
-    "indicators": World(ONE, {"scale": 1e-4}, change=indicators, episodes=100),
-    "indicators, two stages": World(TWO | {"states": (6, 20)}, {"scale": 1e-4}, 25, change=indicators, episodes=150),
-    "one episode": World(TWO, episodes=1),
-    "three episodes": World(TWO, {"scale": 1e-3}, episodes=3),
-    "rewards from -1 to 2": World(
+    "one stage": listed(ONE, {"scale": 0.1}),
+    "one stage, many functions": listed(ONE, {"scale": 0.05}, size=40, episodes=120),
+    "the theory's scale": listed(ONE | {"states": 3, "actions": 2}, {"scale": 1.0}, size=4, episodes=300),
+    "hardly any doubt": listed(ONE, {"scale": 1e-3}),
+    "two stages": listed(TWO, {"scale": 0.02}),
+    "two stages, functions": listed(TWO, {"scale": 0.02}, candidates=as_functions),
+    "two stages, keyed functions": listed(TWO, {"scale": 0.02}, candidates=as_keyed_functions),
+    "two stages, as in the paper": listed(TWO, {"scale": 0.02, "constants": "paper", "delta": 0.3}),
+    "three stages": listed(THREE | {"rewards": "uniform"}, {"scale": 0.01}),
+    "a short horizon": listed(THREE, {"scale": 0.02, "horizon": 2}),
+    "two functions": listed(ONE | {"states": 2}, {"scale": 0.3}, size=2, episodes=300),
+    "one function": listed(TWO, size=1, episodes=40),
+    "copies": listed(ONE, change=twice),
+    "agreement": listed(TWO | {"states": (9, 6)}, {"scale": 0.02}, change=agreed),
+    "indicators": listed(ONE, {"scale": 1e-4}, change=indicators, episodes=100),
+    "indicators, two stages": listed(TWO | {"states": (6, 20)}, {"scale": 1e-4}, size=25, change=indicators),
+    "one episode": listed(TWO, episodes=1),
+    "three episodes": listed(TWO, {"scale": 1e-3}, episodes=3),
+    "rewards from -1 to 2": listed(
         TWO | {"rewards": "uniform", "reward_range": (-1, 2)}, {"reward_range": (-1, 2), "scale": 0.02}
     ),
-    "rewards above 0": World(TWO | {"rewards": "uniform", "reward_range": (1, 3)}, {"reward_range": (1, 3)}),
+    "rewards above 0": listed(TWO | {"rewards": "uniform", "reward_range": (1, 3)}, {"reward_range": (1, 3)}),
 }
 
 
-def settings_of(name):
-    """Two elimination rules, each with another exploring rule; the pairs change from world to world."""
-    shift = list(WORLDS).index(name)
-    return [(name, ELIMINATIONS[(shift + i) % 3], RULES[(shift // 3 + 2 * i + shift) % 4]) for i in range(2)]
-
-
-CASES = {setting for name in WORLDS for setting in settings_of(name)}
+CASES = worlds.settings_of(WORLDS, ELIMINATIONS, RULES, count=2)
 CASES |= {(name, each, rule) for name in ("one stage", "two stages") for each in ELIMINATIONS for rule in RULES}
 
 
+def drawn(seed):
+    """A tiny world, and the rules to play it by."""
+    rng = np.random.default_rng(seed)
+    mdp = worlds.drawn_mdp(rng)
+    settings = {"scale": float(10 ** rng.uniform(-3, -1)), "reward_range": mdp["reward_range"]}
+    candidates = [as_tables, as_functions, as_keyed_functions][int(rng.integers(3))]
+    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    return listed(mdp, settings, candidates, episodes=40, size=int(rng.integers(2, 9)), seed=seed), rules
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_same_action_in_tiny_worlds(seed):
+    world, rules = drawn(seed)
+    assert_same_run(world, rules)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "elimination", "explore"), sorted(CASES))
 def test_same_action_at_every_step(name, elimination, explore):
-    world = WORLDS[name]
-    agent, literal = world.agent(elimination, explore), world.literal(elimination, explore)
-    env, episodes = world.env(), []
-
-    def keep(episode):
-        episodes.append((episode.number, episode.actions.tolist(), episode.stored_stage, list(agent.played)))
-
-    agent.learn(world.env(), world.episodes, seed=SEED, callback=keep)
-    for number, *played in episodes:
-        assert played == list(literal.learn_episode(env)), number
-    assert agent.levels == literal.levels
-    assert_same_data(agent, literal)
-    assert_same_standing(agent, literal, env)
+    assert_same_run(WORLDS[name], (elimination, explore))
 
 
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
-def play(world, *setting):
-    literal, env = world.literal(*setting), world.env()
-    return literal, env, [literal.learn_episode(env) for _ in range(world.episodes)]
-
-
+@pytest.mark.slow
 def test_rules_differ():
-    world = WORLDS["two stages"]
-    assert len({str(play(world, elimination, "greedy")[2]) for elimination in ELIMINATIONS}) == 3
-    assert len({str(play(world, "paper", rule)[2]) for rule in RULES}) == 4
+    assert_rules_differ(WORLDS["two stages"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "two stages", "two functions"])
 def test_actions_are_eliminated(name):
-    literal, env, _ = play(WORLDS[name])
-    level_states = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
-    left = [len(rung.allowed) for rungs in level_states for rung in rungs]
-    assert env.actions in left and min(left) < env.actions
+    assert_actions_are_eliminated(WORLDS[name])
 
 
+@pytest.mark.slow
 def test_levels_rise_and_fall():
-    reached, drops = 0, 0
-    for name in ("one stage", "three stages", "indicators, two stages"):
-        literal, _, episodes = play(WORLDS[name])
-        reached = max([reached, *(level for (_, level), data in literal.datasets.items() if len(data))])
-        drops += sum(len({level for level in levels if level <= literal.levels}) > 1 for _, _, levels in episodes)
-        assert all(levels == sorted(levels, reverse=True) for _, _, levels in episodes)
+    reached, drops = highest_level_and_drops(WORLDS, "one stage", "three stages", "indicators, two stages")
     assert reached >= 7 and drops >= 3
 
 
 def count(world, question):
     """How often the answer is yes, over all levels and prefixes at all states."""
-    literal, env, _ = play(world)
+    literal, env, _ = world.play()
     times = 0
     for stage in range(literal.horizon):
         for state in range(env.sizes[stage]):
@@ -200,6 +187,7 @@ def count(world, question):
     return times
 
 
+@pytest.mark.slow
 def test_widths_rise_with_more_data():
     def rises(literal, rows, data, k, level):
         return k > 0 and np.any(data.widths(rows, k)[0] > data.widths(rows, k - 1)[0])
@@ -207,6 +195,7 @@ def test_widths_rise_with_more_data():
     assert count(WORLDS["one stage"], rises) > 30
 
 
+@pytest.mark.slow
 def test_a_state_that_is_covered_at_a_prefix_may_not_be_at_a_later_one():
     """So the first prefix must be looked for, and not by halving."""
 
@@ -218,6 +207,7 @@ def test_a_state_that_is_covered_at_a_prefix_may_not_be_at_a_later_one():
     assert count(WORLDS["one stage"], lapses) > 0
 
 
+@pytest.mark.slow
 def test_dependence_alone_decides_somewhere():
     def narrow_yet_independent(literal, rows, data, k, level):
         narrow = data.widths(rows, k)[0] <= 0.5**level
@@ -226,12 +216,13 @@ def test_dependence_alone_decides_somewhere():
     assert count(WORLDS["indicators"], narrow_yet_independent) > 0
 
 
+@pytest.mark.slow
 def test_worlds_hold_what_their_names_say():
-    literal, env, _ = play(WORLDS["agreement"])
+    literal, env, _ = WORLDS["agreement"].play()
     frozen = [literal.standing(env.observation(0, state), 0)[0].k for state in (0, 1)]
     assert frozen == [0, 0] and len(literal.standing(env.observation(0, 0), 0)) == literal.levels
-    assert play(WORLDS["one episode"])[0].levels == 1
-    literal, _, episodes = play(WORLDS["one function"])
+    assert WORLDS["one episode"].play()[0].levels == 1
+    literal, _, episodes = WORLDS["one function"].play()
     assert all(explored == -1 for _, explored, _ in episodes) and not any(map(len, literal.datasets.values()))
     assert episodes[-1][2] == [literal.levels + 1] * len(episodes[-1][2])
 
@@ -241,10 +232,10 @@ def test_worlds_hold_what_their_names_say():
 
 def test_beta_by_hand():
     """H = 2, T = 10, delta = 0.4, level 3: the share is 0.4 / 72."""
-    world = World(TWO, {"delta": 0.4, "scale": 1.0}, episodes=10)
+    world = listed(TWO, {"delta": 0.4, "scale": 1.0}, episodes=10)
     share = 0.4 / 72
     second = 2 * 5 / 100 * (16 + math.sqrt(16 * math.log(100 / share)))
-    paper = World(TWO, world.settings | {"constants": "paper"}, episodes=10)
+    paper = listed(TWO, world.settings | {"constants": "paper"}, episodes=10)
     assert paper.literal().beta(3, 5, 12) == pytest.approx(16 * math.log(12 / share) + second)
     second = 2 * 5 / 100 * (16 + math.sqrt(4 * math.log(100 / share)))
     assert world.literal().beta(3, 5, 12) == pytest.approx(4 * math.log(12 / share) + second)

@@ -1,9 +1,7 @@
 """fpi.Regret takes the same action as a literal Algorithm 2 at every step of thousands of episodes."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import layered
 import numpy as np
@@ -11,51 +9,21 @@ import pytest
 from layered import LayeredMDP
 from literal import TIE, IllPosed
 from literal_regret import LiteralRegret, Problem
-from test_literal import POINTS, dense, keyed, rbf, table, tiles
+from support import worlds
+from support.worlds import SEED, dense, keyed, one_hot, rbf, small, table, tiles
 
 import fpi
 
-SEED = 7
 RULES = ["greedy", "random", "first", "widest"]
 ELIMINATIONS = ["paper", "stage", "interval"]
 
 
-@dataclass(frozen=True)
-class World:
-    """An MDP, features for it, and the settings to learn it with."""
-
-    features: Callable[[LayeredMDP], Any]
-    settings: dict[str, Any] = field(default_factory=dict)
-    mdp: dict[str, Any] = field(default_factory=dict)
-    episodes: int = 200
-
-    def env(self):
-        return LayeredMDP(seed=3, **self.mdp)
-
-    def arguments(self, elimination="paper", explore="greedy"):
-        env = self.env()
-        defaults = {"features": self.features(env), "actions": env.actions, "horizon": env.horizon, "scale": 0.05}
-        return defaults | self.settings | {"elimination": elimination, "explore": explore}
-
-    def agent(self, *setting):
-        return fpi.Regret(**self.arguments(*setting))
-
-    def literal(self, *setting):
-        arguments = self.arguments(*setting)
-        features = arguments.pop("features")
-        if self is WORLDS["one argument"]:
-            features = lambda observation, stage, function=features: function(observation)  # noqa: E731
-        return LiteralRegret(features, **arguments, seed=SEED)
+class World(worlds.World):
+    algorithm, reference = fpi.Regret, LiteralRegret
+    defaults: ClassVar = {"scale": 0.05, "elimination": "paper", "explore": "greedy"}
 
 
-def one_hot(mdp):
-    return fpi.OneHot(max(mdp.sizes), mdp.actions)
-
-
-def small(scale):
-    return lambda rows: layered.shrunk(rows, scale)
-
-
+POINTS = {"observe": "point", "states": (60, 20, 20), "horizon": 3}
 ONE = {"horizon": 1, "states": 40, "actions": 4}
 TWO = {"horizon": 2, "states": (30, 10), "actions": 3, "early_end": 0.1}
 THREE = {"horizon": 3, "states": (30, 10, 10), "actions": 3, "early_end": 0.1}
@@ -100,28 +68,42 @@ WORLDS = {
 }
 
 
-def settings_of(name):
-    """Two elimination rules, each with another exploring rule; the pairs change from world to world."""
-    shift = list(WORLDS).index(name)
-    return [(name, ELIMINATIONS[(shift + i) % 3], RULES[(shift // 3 + 2 * i + shift) % 4]) for i in range(2)]
-
-
-CASES = {setting for name in WORLDS for setting in settings_of(name)}
+CASES = worlds.settings_of(WORLDS, ELIMINATIONS, RULES, count=2)
 CASES |= {("two stages", elimination, rule) for elimination in ELIMINATIONS for rule in RULES}
 
 
+def drawn(seed):
+    """A tiny world, and the rules to play it by."""
+    rng = np.random.default_rng(seed)
+    observe = str(rng.choice(["id", "id", "point"]))
+    mdp, features = worlds.drawn_mdp(rng, observe), worlds.drawn_features(rng, observe)
+    settings = {"scale": float(10 ** rng.uniform(-3, -1)), "ridge": float(rng.uniform(0.1, 2))}
+    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    return World(features, settings | {"reward_range": mdp["reward_range"]}, mdp, episodes=40, seed=seed), rules
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_same_action_in_tiny_worlds(seed):
+    world, rules = drawn(seed)
+    assert_same_run(world, rules)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "elimination", "explore"), sorted(CASES))
 def test_same_action_at_every_step(name, elimination, explore):
-    world = WORLDS[name]
-    agent, literal = world.agent(elimination, explore), world.literal(elimination, explore)
-    env, episodes = world.env(), []
+    assert_same_run(WORLDS[name], (elimination, explore))
+
+
+def assert_same_run(world, rules):
+    agent, episodes = world.agent(*rules), []
 
     def keep(episode):
-        episodes.append((episode.number, episode.actions.tolist(), episode.stored_stage, list(agent.played)))
+        episodes.append((episode.actions.tolist(), episode.stored_stage, list(agent.played)))
 
     agent.learn(world.env(), world.episodes, seed=SEED, callback=keep)
-    for number, *played in episodes:
-        assert played == list(literal.learn_episode(env)), number
+    literal, env, played = world.play(*rules)
+    for number, (done, expected) in enumerate(zip(episodes, played, strict=True)):
+        assert done == expected, number
     assert agent.levels == literal.levels
     assert_same_data(agent, literal)
     assert_same_standing(agent, literal, env)
@@ -173,52 +155,62 @@ def assert_same_rung(level_state, rung, literal, rows, stage):
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
-def play(world, *setting):
-    """The literal algorithm after learning, and what it did."""
-    literal, env = world.literal(*setting), world.env()
-    return literal, env, [literal.learn_episode(env) for _ in range(world.episodes)]
-
-
+@pytest.mark.slow
 def test_rules_differ():
     """Otherwise the comparison above would prove little."""
-    world = WORLDS["two stages"]
-    assert len({str(play(world, elimination, "greedy")[2]) for elimination in ELIMINATIONS}) == 3
-    assert len({str(play(world, "paper", rule)[2]) for rule in RULES}) == 4
+    assert_rules_differ(WORLDS["two stages"])
 
 
+def assert_rules_differ(world):
+    assert len({str(world.play(elimination, "greedy")[2]) for elimination in ELIMINATIONS}) == 3
+    assert len({str(world.play("paper", rule)[2]) for rule in RULES}) == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "three stages", "tiles", "one-hot"])
 def test_actions_are_eliminated(name):
-    literal, env, _ = play(WORLDS[name])
+    assert_actions_are_eliminated(WORLDS[name])
+
+
+def assert_actions_are_eliminated(world):
+    literal, env, _ = world.play()
     level_states = [literal.standing(env.observation(0, state), 0) for state in range(env.sizes[0])]
     left = [len(rung.allowed) for rungs in level_states for rung in rungs]
     assert env.actions in left and min(left) < env.actions
 
 
+@pytest.mark.slow
 def test_levels_rise_and_fall():
     """High levels are stored, and episodes drop from a level that explored to a lower one."""
-    reached, drops = 0, 0
-    for name in ("one stage", "three stages", "zero and tiny", "hardly anything"):
-        literal, _, episodes = play(WORLDS[name])
-        reached = max([reached, *(level for (_, level), data in literal.datasets.items() if len(data))])
-        drops += sum(len({level for level in levels if level <= literal.levels}) > 1 for _, _, levels in episodes)
-        assert all(levels == sorted(levels, reverse=True) for _, _, levels in episodes)
+    reached, drops = highest_level_and_drops(WORLDS, "one stage", "three stages", "zero and tiny", "hardly anything")
     assert reached >= 15 and drops >= 50
 
 
+def highest_level_and_drops(worlds, *names):
+    reached, drops = 0, 0
+    for name in names:
+        literal, _, episodes = worlds[name].play()
+        reached = max([reached, *(level for (_, level), data in literal.datasets.items() if len(data))])
+        drops += sum(len({level for level in levels if level <= literal.levels}) > 1 for _, _, levels in episodes)
+        assert all(levels == sorted(levels, reverse=True) for _, _, levels in episodes)
+    return reached, drops
+
+
+@pytest.mark.slow
 def test_worlds_hold_what_their_names_say():
-    literal, _, episodes = play(WORLDS["L-bar 2"])
+    literal, _, episodes = WORLDS["L-bar 2"].play()
     assert literal.levels == 1 and not any(len(data) for (_, level), data in literal.datasets.items() if level > 1)
     assert any(explored < 0 and set(levels) == {2} for _, explored, levels in episodes)  # level L-bar, nothing stored
-    assert play(WORLDS["L-bar 4"])[0].levels == 3
+    assert WORLDS["L-bar 4"].play()[0].levels == 3
 
-    data = play(WORLDS["width ties"])[0].datasets[0, 2]
+    data = WORLDS["width ties"].play()[0].datasets[0, 2]
     rows = np.eye(data.sigma.shape[0], dtype=np.longdouble)
     assert np.any(data.widths(rows, len(data))[0] == 0.25)  # exactly 2^-2
 
     for name in ("many data", "many data on tiles"):
-        assert max(len(data) for data in play(WORLDS[name])[0].datasets.values()) > 128
+        assert max(len(data) for data in WORLDS[name].play()[0].datasets.values()) > 128
 
-    literal, env, _ = play(WORLDS["zero and tiny"])
+    literal, env, _ = WORLDS["zero and tiny"].play()
     first, second, third = (literal.standing(env.observation(0, state), 0) for state in range(3))
     assert {rung.k for rung in first} == {0} and len(first) == 40  # zero features: sure at once, at every level
     assert second[0].k == 0 < third[0].k

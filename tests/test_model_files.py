@@ -323,6 +323,7 @@ def test_an_interrupted_save_keeps_the_old_file(old_file_survives, monkeypatch, 
         model_files.write(old_file_survives, {}, {})
 
 
+@pytest.mark.process
 def test_a_disk_that_fills_up_keeps_the_old_file(old_file_survives):
     # A limit on file size fails a write half way, as a full disk does, on any machine and for any user.
     script = """
@@ -437,6 +438,7 @@ def kill(process):
     process.stdout.close()
 
 
+@pytest.mark.process
 def test_a_save_killed_at_any_moment_leaves_one_whole_file(tmp_path, start):
     path = tmp_path / "model.fpi"
     model_files.write(path, {"fill": np.zeros(1)}, {"v": 0, "n": 1})
@@ -450,6 +452,7 @@ def test_a_save_killed_at_any_moment_leaves_one_whole_file(tmp_path, start):
     assert names_in(tmp_path) == [path.name]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_the_next_save_tidies_up_after_a_killed_one(old_file_survives, start, call):
     model = old_file_survives
@@ -479,6 +482,7 @@ def test_files_of_other_users_and_of_other_machines_are_left_alone(model, monkey
     assert names_in(model.parent) == sorted([*left, model.name])
 
 
+@pytest.mark.process
 def test_two_writers_and_a_reader_do_not_clash(tmp_path, start):
     path = tmp_path / "model.fpi"
     model_files.write(path, {"fill": np.zeros(1)}, {"v": 0, "n": 1})

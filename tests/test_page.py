@@ -70,6 +70,7 @@ def opened(browser, folder, request):
     tab.close()
 
 
+@pytest.mark.process
 def test_it_opens_without_network_and_without_errors(opened, folder):
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith("data:")] == [(folder / "page.html").as_uri()]
@@ -77,6 +78,7 @@ def test_it_opens_without_network_and_without_errors(opened, folder):
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.process
 def test_it_may_fetch_nothing(browser, folder):
     tab = browser.new_page()
     tab.set_default_timeout(PATIENCE)
@@ -85,6 +87,7 @@ def test_it_may_fetch_nothing(browser, folder):
     tab.close()
 
 
+@pytest.mark.process
 def test_tables_and_texts_are_there(opened):
     assert opened.inner_text("h1") == STUDY["title"]
     claims = opened.inner_text("#claims")
@@ -98,6 +101,7 @@ def test_tables_and_texts_are_there(opened):
     assert "compiled engine" in opened.inner_text(".lead")
 
 
+@pytest.mark.process
 def test_no_table_has_to_be_pushed_aside(opened):
     tables = opened.locator(".wide")
     assert tables.count() >= 3
@@ -133,6 +137,7 @@ def contrast(first, second):
     return max(light, 1 / light)
 
 
+@pytest.mark.process
 def test_freezing_is_drawn_so_that_it_can_be_read(opened):
     assert "stores its last uncovered step" in opened.inner_text("#freezing p")
     words = opened.locator("#freezing text")
@@ -146,12 +151,14 @@ def test_freezing_is_drawn_so_that_it_can_be_read(opened):
             assert beside or one["top"] >= other["bottom"] or other["top"] >= one["bottom"]
 
 
+@pytest.mark.process
 def test_the_last_uncovered_step_is_stored_and_the_covered_tail_frozen(opened):
     looks = opened.locator("#freezing rect").evaluate_all("boxes => boxes.map(box => box.className.baseVal)")
     stored = looks.index("stored")
     assert set(looks[stored + 1 :]) == {"covered"} and set(looks[:stored]) == {"covered", "uncovered"}
 
 
+@pytest.mark.process
 def test_the_legend_switches_a_curve_with_its_band(opened):
     from playwright.sync_api import expect
 
@@ -170,6 +177,7 @@ def test_the_legend_switches_a_curve_with_its_band(opened):
     expect(curves).to_have_count(6)
 
 
+@pytest.mark.process
 def test_a_zoom_stays_when_the_colours_change(opened):
     from playwright.sync_api import expect
 
@@ -194,6 +202,7 @@ def test_a_zoom_stays_when_the_colours_change(opened):
     opened.emulate_media(color_scheme=opened.scheme)
 
 
+@pytest.mark.process
 def test_hovering_tells_the_numbers(opened):
     chart = opened.locator("#rewards .chart").first
     chart.scroll_into_view_if_needed()
@@ -202,6 +211,7 @@ def test_hovering_tells_the_numbers(opened):
     assert re.search(r"exact : \d+\.\d \(\d+\.\d to \d+\.\d\)", chart.locator(".hoverlayer").text_content())
 
 
+@pytest.mark.process
 def test_a_setting_can_be_chosen_for_the_heat_map(opened):
     card = opened.locator("#growth .card").first
     visible = "place => place.data.filter(trace => trace.visible).map(trace => trace.name)"
@@ -210,6 +220,7 @@ def test_a_setting_can_be_chosen_for_the_heat_map(opened):
     assert card.locator(".chart").evaluate(visible) == ["never"]
 
 
+@pytest.mark.process
 def test_the_policy_is_shown(opened):
     picture = opened.locator("#policy img")
     assert picture.evaluate("image => [image.complete, image.naturalWidth]") == [True, 300]

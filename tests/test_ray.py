@@ -13,6 +13,8 @@ from fpi.errors import InputError
 from fpi.experiment import run_study
 from fpi.experiment.backends import Local, Ray
 
+pytestmark = pytest.mark.process
+
 LONGER = replace(CARTPOLE, episodes=4_000, arguments={**CARTPOLE.arguments, "horizon": 200})
 STUDY = study(0, 1, exact=LONGER)
 SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}

@@ -227,6 +227,7 @@ def test_the_example_is_short_and_runs(tmp_path):
     assert "exact freezing earns more than none" in " ".join(told.stdout.split())
 
 
+@pytest.mark.process
 def test_the_page_shows_the_example_and_a_study_in_python(tmp_path):
     page = (ROOT / "docs/reproduce.md").read_text()
     assert EXAMPLE.read_text() in page

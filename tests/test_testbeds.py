@@ -609,6 +609,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.process
 def test_processes_agree_whatever_the_seed_of_python_hashes():
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1"}
     digests = {

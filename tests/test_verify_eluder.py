@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mutants import StoresTooMuch
+from support import mutants
 from typer.testing import CliRunner
 
 from fpi import Eluder
@@ -34,58 +34,34 @@ def fired(instance, kind=Eluder, seed=1):
 # --- agents that are broken on purpose ---------------------------------------------------------------------
 
 
-class ExploresTooLong(Eluder):
-    """Never has enough of a level."""
-
-    def __init__(self, function_class, **settings):
-        super().__init__(function_class, **settings)
-        look = self.datasets.look
-
-        def never_covered(rows, stage, level, allowed, known=None):
-            return look(rows, stage, level, allowed, known)._replace(covered_at=None, uncovered=allowed.copy())
-
-        self.datasets.look = never_covered
+class ExploresTooLong(mutants.NeverCovers, Eluder):
+    pass
 
 
-class FollowsTheData(Eluder):
-    """Its Delta shrinks with the data of a level, also after a state is frozen."""
-
-    def margins(self, stage, level, prefix):
-        return 0.0, 0.0, 10 / self.datasets.size(stage, level)
+class RemembersNothing(Eluder):
+    """Looks again at every state, so that a mutant cannot hide behind what was known before."""
 
     def _levels_at(self, rows, observation, stage, until):
         self._remembered.clear()
         return super()._levels_at(rows, observation, stage, until)
 
 
-class DoesNotFreeze(FollowsTheData):
-    """Uses all data of a level, also at covered states."""
-
-    margins = Eluder.margins
-
-    def __init__(self, function_class, **settings):
-        super().__init__(function_class, **settings)
-        look = self.datasets.look
-
-        def look_at_all(rows, stage, level, allowed, known=None):
-            found = look(rows, stage, level, allowed, known)
-            if found.covered_at is None:
-                return found
-            data = self.datasets.prefixes(stage, level)
-            return found._replace(values=np.where(allowed, data.estimates(rows, len(data)), np.nan))
-
-        self.datasets.look = look_at_all
+class FollowsTheData(mutants.FollowsTheData, RemembersNothing):
+    shrinks_from = 10
 
 
-class StoresEveryUncoveredStep(StoresTooMuch, Eluder):
-    """Some of its data are not on-policy."""
+class DoesNotFreeze(mutants.DoesNotFreeze, RemembersNothing):
+    def estimates_on_all_data(self, rows, stage, level):
+        data = self.datasets.prefixes(stage, level)
+        return data.estimates(rows, len(data))
 
 
-class ShiftsTargets(Eluder):
-    """Stores returns that are too high."""
+class StoresTooMuch(mutants.StoresTooMuch, Eluder):
+    pass
 
-    def end_episode(self, training_state, explored):
-        super().end_episode(training_state, explored and (*explored[:2], explored[2] + 0.4))
+
+class ShiftsTargets(mutants.ShiftsTargets, Eluder):
+    by = 0.4
 
 
 class CoversTooEarly(Eluder):
@@ -97,16 +73,8 @@ class CoversTooEarly(Eluder):
         super().__init__(function_class, **settings)
 
 
-class PlaysTheWorstOfTheAllowed(Eluder):
-    """The policy of every level takes the worst action that the level allows."""
-
-    def _next_level(self, *args):
-        level_state = super()._next_level(*args)
-        return (
-            level_state
-            if level_state.covered is None
-            else level_state._replace(action=int(np.nanargmin(level_state.values)))
-        )
+class PlaysTheWorstOfTheAllowed(mutants.PlaysTheWorstOfTheAllowed, Eluder):
+    pass
 
 
 class SaysItEliminates(Eluder):
@@ -124,35 +92,19 @@ def _without_the_best(level_state):
     return level_state._replace(survives=survives)
 
 
-class PlaysTheWorst(Eluder):
-    """Takes the worst action in three of four episodes, and says that it played at the level it would have."""
-
-    def begin_episode(self, training_state):
-        decide = super().begin_episode(training_state)
-
-        def worst(observation, stage):
-            code = decide(observation, stage)
-            return (
-                2 * int(self.level_states(observation, stage)[0].values.argmin())
-                if training_state.episodes % 4
-                else code
-            )
-
-        return worst
+class PlaysTheWorst(mutants.PlaysTheWorst, Eluder):
+    every = 4
 
 
-class ForgetsToStore(Eluder):
-    """Stores the datum of one in fifty episodes."""
-
-    def end_episode(self, training_state, explored):
-        super().end_episode(training_state, None if training_state.episodes % 50 else explored)
+class ForgetsToStore(mutants.ForgetsToStore, Eluder):
+    pass
 
 
 MUTANTS = [
     (ExploresTooLong, replace(TWO, episodes=400), {"Lemma 24", "Lemma 22 for F"}),
     (FollowsTheData, SCALED, {"Lemma 9 for F"}),
     (DoesNotFreeze, SCALED, {"Lemma 9 for F", "Lemma 10 for F"}),
-    (StoresEveryUncoveredStep, HUBS, {"Lemma 10 for F"}),
+    (StoresTooMuch, HUBS, {"Lemma 10 for F"}),
     (ShiftsTargets, CLOSE, {"Lemma 25"}),
     (CoversTooEarly, TABLES, {"Lemma 26"}),
     (PlaysTheWorstOfTheAllowed, TABLES, {"Lemma 20a for F"}),

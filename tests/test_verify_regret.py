@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mutants import StoresTooMuch
+from support import mutants
 from typer.testing import CliRunner
 
 from fpi import Regret
@@ -39,41 +39,23 @@ class ExploresTooLong(Regret):
         self.datasets.thresholds = [threshold / 10 for threshold in self.datasets.thresholds]
 
 
-class FollowsTheData(Regret):
-    """Its Delta shrinks with the data of a level, also after a state is frozen."""
-
-    def margins(self, stage, level, prefix):
-        return 0.0, 0.0, 50 / self.datasets.size(stage, level)
+class FollowsTheData(mutants.FollowsTheData, Regret):
+    shrinks_from = 50
 
 
-class DoesNotFreeze(Regret):
-    """Uses all data of a level, also at covered states."""
-
-    def __init__(self, *args, **settings):
-        super().__init__(*args, **settings)
-        look = self.datasets.look
-
-        def look_at_all(rows, stage, level, allowed, known=None):
-            found = look(rows, stage, level, allowed, known)
-            if found.covered_at is None:
-                return found
-            data = self.datasets.dataset(stage, level)
-            sigma = self.ridge * np.eye(data.features.shape[1]) + data.features.T @ data.features
-            theta = np.linalg.solve(sigma, data.features.T @ data.targets)
-            return found._replace(values=np.where(allowed, rows[1] @ theta, np.nan))
-
-        self.datasets.look = look_at_all
+class DoesNotFreeze(mutants.DoesNotFreeze, Regret):
+    def estimates_on_all_data(self, rows, stage, level):
+        data = self.datasets.dataset(stage, level)
+        sigma = self.ridge * np.eye(data.features.shape[1]) + data.features.T @ data.features
+        return rows[1] @ np.linalg.solve(sigma, data.features.T @ data.targets)
 
 
-class StoresEveryUncoveredStep(StoresTooMuch, Regret):
-    """Some of its data are not on-policy."""
+class StoresTooMuch(mutants.StoresTooMuch, Regret):
+    pass
 
 
-class ShiftsTargets(Regret):
-    """Stores returns that are too high."""
-
-    def end_episode(self, training_state, explored):
-        super().end_episode(training_state, explored and (*explored[:2], explored[2] + 0.15))
+class ShiftsTargets(mutants.ShiftsTargets, Regret):
+    by = 0.15
 
 
 class BoastsOfItsWidths(Regret):
@@ -91,16 +73,8 @@ class CoversTooEarly(Regret):
         self.datasets.thresholds = [8 * threshold for threshold in self.datasets.thresholds]
 
 
-class PlaysTheWorstOfTheAllowed(Regret):
-    """The policy of every level takes the worst action that the level allows."""
-
-    def _next_level(self, *args):
-        level_state = super()._next_level(*args)
-        return (
-            level_state
-            if level_state.covered is None
-            else level_state._replace(action=int(np.nanargmin(level_state.values)))
-        )
+class PlaysTheWorstOfTheAllowed(mutants.PlaysTheWorstOfTheAllowed, Regret):
+    pass
 
 
 class EliminatesTooMuch(Regret):
@@ -110,35 +84,19 @@ class EliminatesTooMuch(Regret):
         return 0.0, 0.0, 0.0
 
 
-class PlaysTheWorst(Regret):
-    """Takes the worst action in every other episode, and says that it played at the level it would have."""
-
-    def begin_episode(self, training_state):
-        decide = super().begin_episode(training_state)
-
-        def worst(observation, stage):
-            code = decide(observation, stage)
-            return (
-                code
-                if training_state.episodes % 2
-                else 2 * int(self.level_states(observation, stage)[0].values.argmin())
-            )
-
-        return worst
+class PlaysTheWorst(mutants.PlaysTheWorst, Regret):
+    every = 2
 
 
-class ForgetsToStore(Regret):
-    """Stores the datum of one in fifty episodes."""
-
-    def end_episode(self, training_state, explored):
-        super().end_episode(training_state, None if training_state.episodes % 50 else explored)
+class ForgetsToStore(mutants.ForgetsToStore, Regret):
+    pass
 
 
 MUTANTS = [
     (ExploresTooLong, SEA, {"Lemma 8"}),
     (FollowsTheData, BANDIT, {"Lemma 9"}),
     (DoesNotFreeze, BANDIT, {"Lemma 9"}),
-    (StoresEveryUncoveredStep, CORRIDOR, {"Lemma 10"}),
+    (StoresTooMuch, CORRIDOR, {"Lemma 10"}),
     (ShiftsTargets, BANDIT, {"Lemma 13"}),
     (BoastsOfItsWidths, BANDIT, {"Lemma 15"}),
     (CoversTooEarly, replace(BANDIT, episodes=64), {"Lemma 16"}),
