@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from fpi._kernels import jit
+from fpi._compiling import jit
 from fpi.compiled.env import CompiledEnv
 
 # --- CartPole-v1, operation by operation as Gymnasium computes it: the same bits --------------------------------------
