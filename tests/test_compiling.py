@@ -104,7 +104,7 @@ def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     first = run(package, SMALL)
     assert first["compiled"] > 0
     assert run(package, SMALL) == first | {"compiled": 0}
-    edit(package, "results.py", "import json\n", "import json  # of no concern\n")
+    edit(package, "compare.py", "import json\n", "import json  # of no concern\n")
     assert run(package, SMALL) == first | {"compiled": 0}
     edit(package, "_kernels.py", *MIX)
     changed = run(package, SMALL)
@@ -168,7 +168,7 @@ def test_every_compiled_function_has_the_stamp_of_its_module():
     assert len(functions) > 100
     for function in functions:
         assert function._cache._cache_file._source_stamp == _compiling.stamp(function.__module__), function
-    assert len({function.__module__ for function in functions}) >= 7
+    assert len({function.__module__ for function in functions}) >= 6
 
 
 def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):
