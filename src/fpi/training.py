@@ -1,7 +1,7 @@
-"""The episode loop: how any learner meets an environment.
+"""The training loop, evaluation, and the learned policy.
 
-A learner decides inside an episode without changing, and is told once, when the episode is over, what to keep of it.
-Everything needed to go on later with the same bits stands in its `TrainingState`.
+A learner does not change within an episode; when the episode has ended it is told once what to store. `TrainingState`
+holds everything needed to resume bit by bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fpi.history import Evaluation, History
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a learner stands between two episodes."""
+    """What a learner needs to resume after an episode: seed, episode count, generator state, visit counts."""
 
     seed: int | None = None
     episodes: int = 0
@@ -39,7 +39,7 @@ class TrainingState:
     visits: NDArray[np.int64] | None = field(default=None, compare=False)
     """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
     uncounted: tuple[bytes, Any] | None = field(default=None, compare=False)
-    """(where the last episode explored, the same for those before it): many are counted at once much quicker."""
+    """Per-episode exploration flags, newest first, folded into `visits` in batches."""
 
     def counted(self, horizon: int) -> TrainingState:
         """The same with all decisions in `visits`."""

@@ -37,7 +37,7 @@ class CompiledEnv:
     reset: Callable[..., Any]
     """reset(rng, state, observation) begins an episode; it draws from `rng` what the environment draws, in order."""
     step: Callable[..., Any]
-    """step(state, move, observation) -> (reward, terminated)"""
+    """step(state, action, observation) -> (reward, terminated); `action` is a row of `env_actions`."""
     state: int
     """How many numbers the state has."""
     observations: Space[Any]
@@ -68,7 +68,7 @@ class CompiledEnv:
             ) from error
         if not env_actions.size or not np.isfinite(env_actions).all():
             raise InputError(
-                f"the compiled environment {self.name!r} needs at least one move, and finite numbers in each."
+                f"the compiled environment {self.name!r} needs at least one action, and finite numbers in each."
             )
         object.__setattr__(self, "env_actions", env_actions)
 
@@ -86,7 +86,7 @@ _KNOWN: dict[str, CompiledEnv] = {}
 
 
 def register(compiled_env: CompiledEnv) -> CompiledEnv:
-    """Let `find` know a compiled environment of your own."""
+    """Make a compiled environment of your own known to `get`."""
     _KNOWN[compiled_env.name] = compiled_env
     return compiled_env
 
@@ -196,12 +196,12 @@ def compare(
             largest = max(largest, _difference(observation, seen))
             action = int(choices.integers(count)) if policy is None else policy(observation, length)
             observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
-            twin_reward, twin_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
+            compiled_reward, compiled_end = compiled_env.step(state, compiled_env.env_actions[action], seen)
             length += 1
             returns[0] += float(reward)
-            returns[1] += twin_reward
+            returns[1] += compiled_reward
             ended = terminated or truncated
-            if ended != (twin_terminated or length == compiled_env.time_limit):
+            if ended != (compiled_end or length == compiled_env.time_limit):
                 returns[1] = math.nan
                 break
         else:
