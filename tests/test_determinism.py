@@ -549,7 +549,7 @@ def test_a_cut_before_the_horizon_asks_for_a_shorter_one() -> None:
         check(odd.HiddenLimit(), horizon=8),
     ):
         assert report.verdict == (
-            "Fit for FPI with changes: use horizon=7 or less: an episode was cut off (truncated) after so many steps."
+            "Fit for FPI with changes: use horizon=7 or less: an episode was truncated after that many steps."
         )
     assert check(odd.HiddenLimit(), horizon=7).verdict == "Fit for FPI."
 

@@ -263,7 +263,7 @@ def test_own_settings_share_what_they_have_in_common():
     [
         (
             {"episods": 3},
-            "episods means nothing here; there are title, seeds, settings, claims, action_grid, algorithm",
+            "episods: unknown field; expected one of title, seeds, settings, claims, action_grid, algorithm",
         ),
         ({"episodes": 0}, "episodes is 0"),
         ({"episodes": "many"}, "episodes is 'many'"),
@@ -277,7 +277,7 @@ def test_own_settings_share_what_they_have_in_common():
         ({"settings": ["a"]}, "write a table for each"),
         ({"settings": {"a--b": {}}}, "single dashes"),
         ({"settings": {"../a": {}}}, "names folders"),
-        ({"settings": {"a": {"frieze": 1}}}, "setting a: frieze means nothing"),
+        ({"settings": {"a": {"frieze": 1}}}, "setting a: frieze: unknown field"),
         ({"claims": {"it helps": {"above": ["only", "none"]}}}, "give two of the settings only"),
         ({"settings": {"_a": {}}}, "begins with a letter or digit"),
         ({"claims": "it helps"}, "claims is no table"),

@@ -745,7 +745,7 @@ def test_contexts_cost_no_memory(testbed):
         (lambda: testbeds.Trap(phase=-1), "phase is -1; pass"),
         (lambda: testbeds.Misspecified(testbeds.DeepSea(4), -0.1), "kappa is -0.1; pass a number from 0 to 4"),
         (lambda: testbeds.make("Lake"), "choose one of Diamond, LinBandit"),
-        (lambda: gym.make("fpi/HubNet-v0", q=3), r"q mean nothing here; the testbed is HubNet\(B: "),
+        (lambda: gym.make("fpi/HubNet-v0", q=3), r"q: unknown argument; the testbed is HubNet\(B: "),
         (lambda: testbeds.Diamond().verify(policies=0), "policies=0"),
     ],
 )

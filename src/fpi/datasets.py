@@ -1,6 +1,6 @@
 """The datasets of all stages and levels, and what the regressions on them say about a state.
 
-Algorithms ask here in terms of observations; features, compiled loops and remembered decisions stay behind it.
+Algorithms query it by observation; features, compiled loops and cached decisions stay inside.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Datasets:
         self._remembered: dict[tuple[int, Hashable], tuple[int, int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_walk": None}  # compiled walks cannot be copied; the next episode makes a new one
+        return self.__dict__ | {"_walk": None}  # compiled state cannot be copied; the next episode builds it anew
 
     @property
     def bank(self) -> RidgeBank:
@@ -379,7 +379,7 @@ def check_column(
 
 
 class _Walk:
-    """A compiled walk through episodes under tile coding, made anew whenever the arrays it walks through are."""
+    """Acts in episodes with tile-coded features, in compiled code; rebuilt when arrays are reallocated."""
 
     _end: Callable[[], None] | None = None
 
@@ -472,7 +472,7 @@ class _Walk:
 
 
 class _Visited:
-    """Room for the states that compiled code remembers; nothing in it needs saving."""
+    """State cache of compiled code; nothing in it needs saving."""
 
     def __init__(self, actions: int, nnz: int) -> None:
         self._nnz = nnz

@@ -223,7 +223,7 @@ def check(
     norm = None if features is None else max(episode.feature_norm(features) for episode in played)
     cut = [len(episode.actions) for episode in played if episode.end == (False, True)]
     if cut and min(cut) < longest:
-        changes.append(f"use horizon={min(cut)} or less: an episode was cut off (truncated) after so many steps.")
+        changes.append(f"use horizon={min(cut)} or less: an episode was truncated after that many steps.")
     elif horizon is None and limit is None:
         seen = f"took {min(lengths)} to {max(lengths)} steps" if max(lengths) < longest else "did not end"
         changes.append(f"choose a horizon: no time limit is declared, and episodes of random actions {seen}.")

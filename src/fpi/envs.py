@@ -161,7 +161,7 @@ def action_count(env: Env) -> int:
 
 
 def check_actions(env: Env, actions: int) -> int:
-    """Check that an agent with so many actions can act in `env`; returns what `env` calls action 0."""
+    """Check that `env` has this number of actions; returns what `env` calls action 0."""
     count = action_count(env)
     if count != actions:
         raise EnvironmentMismatch(
@@ -291,9 +291,9 @@ def _random_observations(env: Env) -> Iterator[Any]:
 def rollout(
     env: Env, observation: Any, act: Callable[[Any, int], Any], steps: int
 ) -> Iterator[tuple[Any, float, bool, bool]]:
-    """Play on from `observation` with `act(observation, stage)`, until the episode ends or has so many steps.
+    """Play on from `observation` with `act(observation, stage)`, until the episode ends, for at most `steps` steps.
 
-    Gives what `env.step` gives at each of them, without `info`.
+    Yields what `env.step` returns at each of them, without `info`.
     """
     for stage in range(steps):
         observation, reward, terminated, truncated, _ = env.step(act(observation, stage))

@@ -221,7 +221,7 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
     known = {each.name for each in fields(Setting)}
     unknown = sorted(set(content) - known - set(_OWN))
     if unknown:
-        raise InputError(f"{', '.join(unknown)} means nothing here; there are {', '.join([*_OWN, *sorted(known)])}.")
+        raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join([*_OWN, *sorted(known)])}.")
     common = {key: value for key, value in content.items() if key not in _OWN}
     differing = content.get("settings", {"only": {}})
     if not (isinstance(differing, dict) and differing and all(isinstance(each, dict) for each in differing.values())):

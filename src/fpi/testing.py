@@ -1,4 +1,4 @@
-"""Does an agent keep its promises? For people who write their own.
+"""`check_agent`: does an agent of your own behave as `fpi` agents do?
 
 `check_agent` lets an agent learn in many short runs, looks on from the environment's side, and compares. It knows
 agents only by what all of them show: `learn`, `predict`, `policy`, `save`, `episodes`, `data_stored`, `actions`,
@@ -113,7 +113,7 @@ class _Episode:
 
 
 class _Witness(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that remembers what it sees of an agent."""
+    """Wrapper that records what an agent does."""
 
     def __init__(self, env: Env, agent: Any, bench: _Bench) -> None:
         super().__init__(env)

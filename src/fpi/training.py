@@ -1,7 +1,7 @@
-"""The episode loop: how any learner meets an environment.
+"""The training loop, evaluation, and the learned policy.
 
-A learner decides inside an episode without changing, and is told once, when the episode is over, what to keep of it.
-Everything needed to go on later with the same bits stands in its `TrainingState`.
+A learner does not change within an episode; when the episode has ended it is told once what to store. `TrainingState`
+holds everything needed to resume bit by bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fpi.history import Evaluation, History
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a learner stands between two episodes."""
+    """What a learner needs to resume after an episode: seed, episode count, generator state, visit counts."""
 
     seed: int | None = None
     episodes: int = 0

@@ -1,4 +1,4 @@
-"""The paper's algorithms, one file per box."""
+"""The paper's algorithms: PAC (Algorithm 1), Regret (Algorithm 2), Eluder (general function classes)."""
 
 import os
 from typing import Any

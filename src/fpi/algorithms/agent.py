@@ -100,8 +100,8 @@ class Summary:
 class Agent:
     """Base class of the algorithms: training loop, atomic end of an episode, save and load.
 
-    An algorithm adds how it acts while it learns (`begin_episode`), the same as a question that changes nothing
-    (`decide`), the best estimate (`greedy`), and why (`explain`).
+    A subclass provides `begin_episode` (how to act while learning), `decide` (the same without changing anything),
+    `greedy` (the best estimate) and `explain`.
     """
 
     def __init__(self, settings: Common, datasets: Any) -> None:

@@ -1,7 +1,7 @@
 """FPI for general function classes, the paper's last appendix: a class F of candidate functions instead of features.
 
-The procedure is that of Algorithm 2 (`levels`). What covers, estimates and bounds is new. With the data (s_i, a_i, q_i)
-of a stage and level l in order,
+The algorithm is Algorithm 2 (`levels`); coverage, estimates and bounds are those of a function class. With the data
+(s_i, a_i, q_i) of a stage and level l in order,
 
     f_k     = argmin over f in F of sum_{i <= k} (f(s_i, a_i) - q_i)^2
     F_k     = {f in F: sum_{i <= k} (f(s_i, a_i) - f_k(s_i, a_i))^2 <= beta*_k(F, delta / 4Hl^2, 1 / T^2)}

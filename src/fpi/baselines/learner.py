@@ -1,4 +1,4 @@
-"""What the comparison methods share."""
+"""Base classes of the comparison methods."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def train(
     ctx: typer.Context,
     environment: EnvName,
     episodes: Annotated[int, _option("Episodes to play; with --resume, how many more.", "N", panel=LEARNING)] = 2000,
-    seed: Annotated[int, _option("Fixes all chance: the same seed gives the same run.", "N", panel=LEARNING)] = 0,
+    seed: Annotated[int, _option("Random seed: the same seed gives the same run.", "N", panel=LEARNING)] = 0,
     engine: Annotated[
         str,
         _option(

@@ -219,8 +219,8 @@ def check_numbered(env: Env, name: str) -> None:
     """Continuous actions need a grid."""
     if isinstance(env.action_space, gym.spaces.Box):
         raise EnvironmentMismatch(
-            f"{name} has continuous actions, {env.action_space}, but FPI plays numbered ones. Choose how many values "
-            "per dimension to play, for example --action-grid 5."
+            f"{name} has continuous actions, {env.action_space}, but FPI needs a Discrete action space. Choose how "
+            "many values per dimension to play, for example --action-grid 5."
         )
 
 

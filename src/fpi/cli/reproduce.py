@@ -41,10 +41,10 @@ def reproduce(
             help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
         ),
     ],
-    quick: Annotated[bool, _flag("--quick", "A look: too small for most claims.", SIZE)] = False,
+    quick: Annotated[bool, _flag("--quick", "A quick look: too small for most claims.", SIZE)] = False,
     full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
-    seeds: Annotated[int | None, _option("So many seeds instead.", "N", SIZE, "as the study says")] = None,
-    episodes: Annotated[int | None, _option("So many episodes instead.", "N", SIZE, "as the study says")] = None,
+    seeds: Annotated[int | None, _option("Number of seeds.", "N", SIZE, "as the study says")] = None,
+    episodes: Annotated[int | None, _option("Episodes of every run.", "N", SIZE, "as the study says")] = None,
     engine: Annotated[
         str,
         _option(

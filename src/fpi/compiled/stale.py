@@ -1,4 +1,4 @@
-"""Stale data: stored returns whose kept suffix the policy of today would no longer follow."""
+"""Stale data: stored returns of trajectories that the current policy would no longer follow."""
 
 from __future__ import annotations
 

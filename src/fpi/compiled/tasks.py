@@ -26,11 +26,11 @@ def reset_cartpole(rng, state, observation):
 
 
 @jit
-def step_cartpole(state, move, observation):
+def step_cartpole(state, action, observation):
     gravity, pole, length, seconds = 9.8, 0.1, 0.5, 0.02  # mass of the pole, half its length, time of a step
     total, torque = pole + 1.0, pole * length
     x, x_dot, theta, theta_dot = state
-    force = 10.0 if move[0] == 1.0 else -10.0
+    force = 10.0 if action[0] == 1.0 else -10.0
     cos, sin = np.cos(theta), np.sin(theta)
     push = (force + torque * (theta_dot * theta_dot) * sin) / total
     theta_acc = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * (cos * cos) / total))
@@ -69,7 +69,7 @@ DAMPING = 1.0
 GEAR = 100.0
 STRONGEST = 3.0
 SECONDS = 0.02
-FRAMES = 2  # integration steps a move
+FRAMES = 2  # integration steps per action
 # The ends of the rail are soft: a constraint pulls the cart back once it is beyond. Its stiffness and damping follow
 # from the default time constant, which MuJoCo raises to two integration steps.
 END = 1.0
@@ -136,8 +136,8 @@ def reset_pendulum(rng, state, observation):
 
 
 @jit
-def step_pendulum(state, move, observation):
-    force = GEAR * min(max(move[0], -STRONGEST), STRONGEST)
+def step_pendulum(state, action, observation):
+    force = GEAR * min(max(action[0], -STRONGEST), STRONGEST)
     for _ in range(FRAMES):
         integrate(state, force)
     observation[:] = state

@@ -1,4 +1,4 @@
-"""Studies: settings × seeds become runs, runs become rows.
+"""Studies: run all settings with all seeds, one row per episode.
 
 `config` says what a study is, `scheduler` carries it out on one of the `backends` and can be killed at any moment,
 `run` is what happens inside one run, `engines` how episodes are played, `storage` what stands on disk, `speed` how fast

@@ -53,7 +53,7 @@ class Setting:
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(data) - known)
         if unknown:
-            raise InputError(f"{', '.join(unknown)} means nothing here; there are {', '.join(sorted(known))}.")
+            raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(sorted(known))}.")
         missing = [name for name in ("env", "episodes", "features") if name not in data]
         if missing:
             raise InputError(f"{', '.join(missing)} is missing: a setting needs env, episodes and features.")

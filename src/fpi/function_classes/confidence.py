@@ -46,7 +46,7 @@ def dataset_bound(
     *,
     dim: float | None = None,
 ) -> int:
-    """D_l: so many data can at most be stored, in so many episodes, that were not covered when they came.
+    """D_l: a bound on the number of data that are stored in this many episodes, each uncovered when it came.
 
     With the eluder dimension `dim` of F, given or bounded by the class, the size lemma says of their number D that
     D <= (1 + 4 beta_D / epsilon^2) dim + dim. An episode stores at most one datum, and the right-hand side grows with

@@ -149,7 +149,7 @@ class Trap(Testbed):
     At start j < M, action 0 pays 0.5 and ends; any other enters corridor j: Lc stages of reward 0 with features of
     their own. At the last start, action 0 pays 0.5 and any other, the good one, 0.9. The features of the good action
     are those of the paying one minus w times those of all corridors: whoever overrates corridors underrates it.
-    With `phase` the first so many episodes go round the starts j < M and all later ones begin at the last; else that
+    With `phase` the first `phase` episodes go round the starts j < M and all later ones begin at the last; else that
     is drawn with probability p. A state is (stage, number of the start).
     """
 

@@ -27,7 +27,7 @@ def make(family: str, *, rotate: bool = False, kappa: float = 0.0, **arguments: 
     signature = inspect.signature(kind)
     unknown = set(arguments) - set(signature.parameters)
     if unknown:
-        raise InputError(f"{', '.join(sorted(unknown))} mean nothing here; the testbed is {family}{signature}.")
+        raise InputError(f"{', '.join(sorted(unknown))}: unknown argument; the testbed is {family}{signature}.")
     seed = arguments.get("seed", 0)
     testbed = kind(**arguments)
     if rotate:

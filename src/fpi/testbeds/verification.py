@@ -94,7 +94,7 @@ class Verification:
 
 
 def verify(testbed: Testbed, policies: int = 6, pool: int = 700, seed: int = 0) -> Verification:
-    """Measure a testbed with so many random policies, on up to `pool` states per stage."""
+    """Measure a testbed with `policies` random policies, on up to `pool` states per stage."""
     if policies < 1 or pool < 1:
         raise InputError(f"policies={policies}, pool={pool}: both must be at least 1.")
     rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 """The last appendix: what is claimed of FPI for function classes. Numbers of lemmas are those of the paper.
 
-The procedure is that of Section 5, and so are most monitors. Lemma 24 is Lemma 8 for a class, Lemma 26 is Lemma 16, and
+The algorithm is that of Section 5, and so are most monitors. Lemma 24 is Lemma 8 for a class, Lemma 26 is Lemma 16, and
 Theorem 4 is Theorem 2. The paper says that Lemmas 20 and 21 still hold; 9, 10 and 22 do not speak of features. And
 Theorem 3 follows from them, though the appendix does not say so.
 """

@@ -80,9 +80,9 @@ class LevelNoise(_LevelData):
 
 
 class LevelOnPolicy(_LevelData):
-    """Lemma 10: from every pair stored at level l, today's pi^(l) goes on as was played then.
+    """Lemma 10: the current pi^(l) reproduces every suffix stored at level l.
 
-    A state that levels 1 to l do not cover any more counts as a change. Counts if anything came after the pair.
+    A state that levels 1 to l do not cover any more counts as a change. Non-vacuous if the suffix is not empty.
     """
 
     def __init__(self, testbed: Testbed, agent: Regret) -> None:

@@ -25,7 +25,7 @@ A = TypeVar("A", bound=Agent)
 
 
 class Monitor(Generic[A]):
-    """Watches one agent on one testbed; `tallies` has a row for every claim it checks."""
+    """Watches one agent on one testbed; `counts` has a row for every claim it checks."""
 
     def __init__(self, testbed: Testbed, agent: A, *claims: str) -> None:
         self.testbed = testbed
@@ -97,7 +97,7 @@ class _Data(Monitor[PAC]):
 
 
 class OnPolicy(_Data):
-    """Lemma 2: from every stored pair, today's policy goes on as was played then. Counts if anything came after it."""
+    """Lemma 2: the current policy reproduces every stored suffix. Non-vacuous if the suffix is not empty."""
 
     def __init__(self, testbed: Testbed, agent: PAC) -> None:
         super().__init__(testbed, agent, "Lemma 2")
