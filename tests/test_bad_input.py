@@ -273,6 +273,7 @@ class LineInterrupt:
         return self.line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "features"), [(fpi.PAC, tiles), (fpi.PAC, function), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
 )
@@ -340,6 +341,7 @@ def keyed():
     return fpi.features.Function(linear, 3, key=lambda observation: tuple(observation))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "features"), [(fpi.Regret, tiles), (fpi.Regret, keyed), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
 )

@@ -59,6 +59,7 @@ def test_every_name_in_paper_md_exists():
             assert hasattr(kind, attribute) or attribute in fields, name
 
 
+@pytest.mark.process
 def test_the_shell_lines_of_the_readme_end_in_a_policy_that_beats_chance(tmp_path):
     lines = re.findall(r"^\$ (fpi .*?)\s*(?:#.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE)
     said = {}
