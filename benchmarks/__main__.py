@@ -1,22 +1,34 @@
-"""Run all benchmarks, or those named: `python -m benchmarks accuracy learning`.
+"""Run all benchmarks, or what is named: `python -m benchmarks accuracy learning`.
+
+Tables of the documentation have names too. `python -m benchmarks --write` puts them, all or those named, into docs/;
+`pictures` draws those of docs/verify.md.
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead.
 """
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import accuracy, bandit, compare_versions, decisions, eluder, engines, evaluation, learning, startup
-from fpi.testbeds.__main__ import time_table
-
-
-def testbeds(console: Console) -> None:
-    for line in time_table():
-        console.print(line)
-
+from benchmarks import (
+    accuracy,
+    bandit,
+    compare_versions,
+    decisions,
+    eluder,
+    engines,
+    evaluation,
+    function_classes,
+    learning,
+    pac_pictures,
+    pac_studies,
+    startup,
+    tables,
+    testbeds,
+)
 
 BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "startup": startup.run,
@@ -26,24 +38,47 @@ BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "accuracy": accuracy.run,
     "bandit": bandit.run,
     "eluder": eluder.run,
-    "testbeds": testbeds,
+    "testbeds": lambda console: _print(testbeds.time_table()),
     "evaluation": evaluation.run,
 }
+TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and lines
+    "testbeds-exact": ("testbeds.md", testbeds.verification_table),
+    "function-classes": ("function_classes.md", function_classes.table),
+    "deep-sea": ("verify.md", pac_studies.sea_table),
+    "data-and-loss": ("verify.md", pac_studies.growth_table),
+}
+PICTURES = "pictures"
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["compare-versions"]:
         sys.exit(compare_versions.main(sys.argv[2:]))
+    known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(BENCHMARKS), help=f"any of {', '.join(BENCHMARKS)}")
-    names = parser.parse_args().names
-    unknown = sorted(set(names) - set(BENCHMARKS))
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}")
+    parser.add_argument("--write", action="store_true", help="put tables and pictures into docs/")
+    options = parser.parse_args()
+    names = options.names or ([*TABLES, PICTURES] if options.write else list(BENCHMARKS))
+    unknown = sorted(set(names) - set(known))
     if unknown:
-        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
     console = Console(width=120)
     for name in names:
         console.rule(f"[bold]{name}")
-        BENCHMARKS[name](console)
+        if name in BENCHMARKS:
+            BENCHMARKS[name](console)
+        elif name == PICTURES:
+            folder = tables.DOCS / "images" / "verify" if options.write else Path(PICTURES)
+            pac_pictures.draw(folder)
+            print(f"learning.png, growth.png and freezing.png are in {folder}.")
+        else:
+            page, lines = TABLES[name]
+            tables.write(page, name, lines()) if options.write else _print(lines())
 
 
 if __name__ == "__main__":

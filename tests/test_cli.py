@@ -224,7 +224,7 @@ def test_the_table_tells_the_share_of_frozen_decisions():
 
 def test_features_are_chosen_by_the_observations():
     fpi_("train", "FrozenLake-v1", "--env-arg", "is_slippery=false", "--episodes", 3, "--out", "lake.fpi")
-    assert repr(fpi.load("lake.fpi").features) == "OneHot(states=16, actions=4)"
+    assert repr(fpi.load("lake.fpi").features) == "<OneHot: states=16, 4 actions, 64 features>"
     train(model="cart.fpi")
     assert isinstance(fpi.load("cart.fpi").features, fpi.TileCoding)
     fpi_("train", "CartPole-v1", "--features", "fourier", "--order", 1, "--episodes", 3, "--out", "waves.fpi")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import fpi
 from fpi import compiled
-from fpi.compiled import engine, env, inverted_pendulum, loop
+from fpi.compiled import engine, env, loop, tasks
 from fpi.errors import CoverageWarning, EnvironmentMismatch, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*environment InvertedPendulum-v4 is out of date")
@@ -153,7 +153,7 @@ def test_inverted_pendulum_accelerates_as_mujoco_s():
         env.data.qvel[:] = x_dot, theta_dot
         env.data.ctrl[:] = force
         mujoco.mj_forward(env.model, env.data)
-        ours = inverted_pendulum.accelerations(x, theta, x_dot, theta_dot, 100.0 * force)
+        ours = tasks.accelerations(x, theta, x_dot, theta_dot, 100.0 * force)
         np.testing.assert_allclose(ours, env.data.qacc, rtol=1e-12, atol=1e-12)
 
 

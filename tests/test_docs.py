@@ -4,11 +4,15 @@ import doctest
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from benchmarks import tables
+from benchmarks.__main__ import TABLES
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,6 +32,24 @@ def test_pages_are_finished_and_their_links_lead_somewhere(page):
     assert not re.search(r"^[A-Z]+_[A-Z_]+$|TODO|FIXME", text, re.MULTILINE)
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (page.parent / link).exists(), link
+
+
+def test_every_marked_table_can_be_written(monkeypatch, tmp_path):
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    monkeypatch.setattr(tables, "DOCS", tmp_path / "docs")
+    marked = {
+        (page.name, name)
+        for page in (tmp_path / "docs").glob("*.md")
+        for name in re.findall(r"<!-- table: (.*) -->", page.read_text())
+    }
+    assert marked == {(page, name) for name, (page, _) in TABLES.items()}
+    for page, name in marked:
+        tables.write(page, name, ["| new |", "|---|", "| 1 |"])
+        before, now = (ROOT / "docs" / page).read_text(), (tmp_path / "docs" / page).read_text()
+        table = now.partition(f"<!-- table: {name} -->\n")[2].partition("<!-- end -->")[0]
+        assert table == "| new |\n|---|\n| 1 |\n" and before.splitlines()[-1] == now.splitlines()[-1]
+    with pytest.raises(SystemExit, match="no place for this table"):
+        tables.write("verify.md", "unknown", [])
 
 
 def test_every_name_in_paper_md_exists():

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 from test_eluder_dimension import greedy_sequence
 
 import fpi
+from benchmarks.function_classes import QUESTIONS, ball, looseness
 from fpi import function_classes, testbeds
 from fpi.errors import InputError
 from fpi.function_classes import Aggregation, FiniteClass, GeneralizedLinear, LinearBall
-from fpi.function_classes.__main__ import QUESTIONS, ball, looseness
 from fpi.function_classes.confidence import most_gains
 
 ROOT = Path(__file__).parents[1]

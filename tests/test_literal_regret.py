@@ -147,7 +147,7 @@ def assert_same_rung(level_state, rung, literal, rows, stage):
         np.testing.assert_allclose(found[rung.allowed], expected, rtol=1e-8, atol=1e-9)
     if rung.k is not None:
         upper, bar, _ = literal.upper_ends(rows, data, stage, rung)
-        assert level_state.bar == pytest.approx(float(bar), abs=1e-8)
+        assert level_state.threshold == pytest.approx(float(bar), abs=1e-8)
         upper_ends = (level_state.values + level_state.errors)[rung.allowed]
         np.testing.assert_allclose(upper_ends, upper.astype(float)[rung.allowed], rtol=0, atol=1e-8)
 

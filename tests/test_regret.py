@@ -77,7 +77,7 @@ def test_explain_tells_levels_action_sets_and_why_an_action_went():
     assert first.survives.tolist() == second.allowed.tolist() == second.uncovered.tolist() == [False, True]
     assert second.values[1] == pytest.approx(0.8 * 4 / 5) and second.widths[1] == pytest.approx(5**-0.5)
     bar = 0.6 - 2 * agent.level_gap(1)
-    assert first.bar == pytest.approx(bar)
+    assert first.threshold == pytest.approx(bar)
     assert told.reasons[0].startswith(f"eliminated at level 1: its value 0.15 does not reach {bar:.4g}")
     assert told.reasons[1] == "not covered yet at level 2: value 0.64, width 0.4472"
     assert told.gap == pytest.approx(2 * agent.level_gap(1)) and not told.vacuous
@@ -100,8 +100,8 @@ def test_a_reason_by_intervals_names_the_error():
     told, alpha = agent.explain(0, 0), agent.theory.alpha(6, 2 * np.log(4), 1)  # three data each
     at = told.level_states[0]
     assert at.errors == pytest.approx([alpha / 2] * 2)
-    assert at.bar == pytest.approx(0.6 - alpha / 2)
-    assert f"its value 0.15 plus its error {alpha / 2:.4g} does not reach {at.bar:.4g}" in told.reasons[0]
+    assert at.threshold == pytest.approx(0.6 - alpha / 2)
+    assert f"its value 0.15 plus its error {alpha / 2:.4g} does not reach {at.threshold:.4g}" in told.reasons[0]
 
 
 def test_after_the_last_level_nothing_is_stored_and_the_best_is_played():
@@ -156,7 +156,7 @@ def test_thresholds_by_stage(elimination, stages):
     agent.learn(env, 80, seed=0)
     for stage, times in enumerate(stages):
         at = agent.level_states(0, stage)[0]
-        assert at.bar == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
+        assert at.threshold == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
 
 
 def test_intervals_add_the_gap_of_later_stages_only():
@@ -170,7 +170,7 @@ def test_intervals_add_the_gap_of_later_stages_only():
         log_det = np.linalg.slogdet(np.eye(2) + data.T @ data / agent.ridge)[1]
         errors = agent.theory.alpha(at.covered, log_det, 1) * at.widths + 0.01
         assert at.errors == pytest.approx(errors)
-        assert at.bar == pytest.approx((at.values - errors).max() - 2 * later * agent.level_gap(1))
+        assert at.threshold == pytest.approx((at.values - errors).max() - 2 * later * agent.level_gap(1))
 
 
 def test_a_set_follows_the_frozen_data_and_not_later_ones():
@@ -183,7 +183,7 @@ def test_a_set_follows_the_frozen_data_and_not_later_ones():
         for state in range(3):
             at = agent.level_states(state, 0)[0]
             if at.covered is not None:
-                now = (at.bar, at.errors.tolist(), at.survives.tolist(), at.values.tolist())
+                now = (at.threshold, at.errors.tolist(), at.survives.tolist(), at.values.tolist())
                 assert before.setdefault(state, now) == now
 
     agent.learn(env, 60, seed=0, callback=keep)

@@ -18,11 +18,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import fpi
+from benchmarks.testbeds import time_table, verification_table
 from fpi import testbeds
 from fpi.determinism import check, get_generator, replay
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.__main__ import time_table, verification_table
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -755,7 +755,7 @@ def test_bad_arguments_are_named(make, complaint):
 
 
 def test_the_time_table(monkeypatch):
-    monkeypatch.setattr("fpi.testbeds.__main__.EPISODES", 2)
+    monkeypatch.setattr("benchmarks.testbeds.EPISODES", 2)
     lines = list(time_table())
     assert len(lines) == 2 + len(testbeds.standard())
     assert all(re.fullmatch(r"\| [\w.-]+ (\| \d+\.\d ){3}\|", line) for line in lines[2:])

@@ -8,10 +8,10 @@ import pytest
 from support import mutants
 from typer.testing import CliRunner
 
+from benchmarks import pac_pictures, pac_studies
 from fpi import PAC, testbeds
 from fpi.cli import app
-from fpi.report import figures
-from fpi.verify import class_instances, curves, exact, instances, level_instances, report, show
+from fpi.verify import class_instances, exact, instances, level_instances, report
 from fpi.verify.counts import ENOUGH, CheckCounts, judge
 from fpi.verify.instances import Instance
 from fpi.verify.run import Run, run, run_all
@@ -312,39 +312,37 @@ def test_a_pool_has_states_of_every_stage_without_repetition():
 
 
 def test_ranks_count_independent_directions():
-    assert show.ranks(testbeds.DeepSea(5)) == [2, 2, 2, 2, 2]
-    assert show.ranks(testbeds.LinBandit(d=6, K=4)) == [6]
-    assert [len(states) for states in show.layers(testbeds.DeepSea(3))] == [1, 2, 3]
+    assert pac_studies.ranks(testbeds.DeepSea(5)) == [2, 2, 2, 2, 2]
+    assert pac_studies.ranks(testbeds.LinBandit(d=6, K=4)) == [6]
+    assert [len(states) for states in pac_studies.layers(testbeds.DeepSea(3))] == [1, 2, 3]
 
 
 def test_a_sea_is_solved_with_one_datum_per_direction():
-    sea = replace(show.SEAS[0], arguments={"N": 6}, episodes=40)
-    found = show.solve_sea(sea, 0)
-    assert found.solved == found.last_datum == found.data == sum(show.ranks(sea.testbed())) == 12
+    sea = replace(pac_studies.SEAS[0], arguments={"N": 6}, episodes=40)
+    found = pac_studies.solve_sea(sea, 0)
+    assert found.solved == found.last_datum == found.data == sum(pac_studies.ranks(sea.testbed())) == 12
     assert found.uniform is not None and found.uniform > 1
-    rows = show.sea_rows([found], sea)
-    assert rows["solved"] == "in 1 of 1 runs, after 12 (12–12) episodes"
-    assert rows["lower bound"].startswith("12,")
-    assert "treasure found in 1 of 1 × 10,000 episodes" in rows["uniform actions"]
+    row = pac_studies.sea_row(sea, [found])
+    assert row.endswith("| 1 | 1 of 1 | 12 (12–12) | 12 | 12 | 2^6 = 6.4e+01 episodes | 1 of 1 |")
 
 
 def test_a_sea_that_was_given_too_few_episodes_is_not_solved():
-    sea = replace(show.SEAS[0], arguments={"N": 6}, episodes=10)
-    assert show.solve_sea(sea, 0).solved is None
-    assert show.sea_rows([show.solve_sea(sea, 0)], sea)["solved"] == "in 0 of 1 runs"
+    sea = replace(pac_studies.SEAS[0], arguments={"N": 6}, episodes=10)
+    assert pac_studies.solve_sea(sea, 0).solved is None
+    assert "| 0 of 1 |  | 10 |" in pac_studies.sea_row(sea, [pac_studies.solve_sea(sea, 0)])
 
 
 def test_data_grow_like_rank_over_epsilon_squared():
-    found = show.grow(replace(show.GROWTHS[0], epsilon=0.3), 0)
+    found = pac_studies.grow(replace(pac_studies.GROWTHS[0], epsilon=0.3), 0)
     assert found.episodes == int(1.5 * 6 / 0.3**2)
     assert 0.8 < found.ratios[0] < 1.3
     assert found.gap < found.random_gap / 2
-    assert show.growth_cells([found])[:3] == ("LinBandit", "0.3", "100")
+    assert pac_studies.growth_row([found]).startswith("| LinBandit | 0.3 | 100 |")
 
 
 def test_curves_hold_what_was_lost_and_stored():
     instance = replace(COARSE_ARMS, episodes=50)
-    found = curves.trace(instance, 0)
+    found = pac_pictures.trace(instance, 0)
     assert found.gaps.shape == (50,) and found.sizes.shape == (50, 1)
     assert set(found.gaps) == {0.0, 0.9}
     assert found.sizes[-1] == instance_data(instance)
@@ -359,7 +357,7 @@ def instance_data(instance):
 
 
 def test_a_map_tells_when_cells_froze():
-    found = curves.map_freezing(replace(curves.FREEZING[0], arguments={"N": 4}, episodes=50), 0).episodes
+    found = pac_pictures.map_freezing(replace(pac_pictures.FREEZING[0], arguments={"N": 4}, episodes=50), 0).episodes
     assert found.shape == (4, 4)
     assert np.isnan(found[np.triu_indices(4, 1)]).all()  # cells that cannot be reached
     assert (found[np.tril_indices(4, -1)] == 0).all()  # cells without a choice
@@ -367,19 +365,21 @@ def test_a_map_tells_when_cells_froze():
 
 
 def test_pictures_are_drawn(tmp_path):
-    runs = [curves.trace(replace(COARSE_ARMS, episodes=150), seed) for seed in range(2)]
-    figures.draw_learning(runs, tmp_path / "learning.png")
-    figures.draw_growth(runs, tmp_path / "growth.png")
-    maps = [curves.map_freezing(replace(each, arguments={"N": 3}, episodes=2), 0) for each in curves.FREEZING]
-    figures.draw_freezing(maps, tmp_path / "freezing.png")
+    runs = [pac_pictures.trace(replace(COARSE_ARMS, episodes=150), seed) for seed in range(2)]
+    pac_pictures.draw_learning(runs, tmp_path / "learning.png")
+    pac_pictures.draw_growth(runs, tmp_path / "growth.png")
+    maps = [
+        pac_pictures.map_freezing(replace(each, arguments={"N": 3}, episodes=2), 0) for each in pac_pictures.FREEZING
+    ]
+    pac_pictures.draw_freezing(maps, tmp_path / "freezing.png")
     for name in ("learning", "growth", "freezing"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
-    run = curves.trace(replace(COARSE_ARMS, episodes=4), 0)
+    run = pac_pictures.trace(replace(COARSE_ARMS, episodes=4), 0)
     run = replace(run, episodes_bound=2.0, gap_bound=0.25)
-    assert figures.allowed_regret(run).tolist() == [1.0, 2.0, 2.25, 2.5]
+    assert pac_pictures.allowed_regret(run).tolist() == [1.0, 2.0, 2.25, 2.5]
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -426,26 +426,6 @@ def test_violations_make_the_command_fail(monkeypatch):
     assert "VIOLATED beyond what δ allows: Lemma 4" in result.output
 
 
-def test_the_command_draws(monkeypatch, tmp_path):
-    tiny = replace(COARSE_ARMS, episodes=150)
-    monkeypatch.setattr(curves, "LEARNING", tiny)
-    monkeypatch.setattr(curves, "GROWING", tiny)
-    monkeypatch.setattr(curves, "FREEZING", tuple(replace(i, arguments={"N": 3}, episodes=9) for i in curves.FREEZING))
-    result = command("--plots", tmp_path / "new" / "folder", "--seeds", 1, "--workers", 1)
-    assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in tmp_path.glob("new/folder/*")) == ["freezing.png", "growth.png", "learning.png"]
-
-
-def test_the_command_shows_studies(monkeypatch):
-    monkeypatch.setattr(show, "SEAS", (replace(show.SEAS[0], arguments={"N": 4}, episodes=20),))
-    monkeypatch.setattr(show, "GROWTHS", (show.GROWTHS[0],))
-    result = command("--show", "--seeds", 2, "--workers", 1)
-    assert result.exit_code == 0, result.output
-    assert "in 2 of 2 runs, after 8 (8–8) episodes" in " ".join(result.output.split())
-    assert "LinBandit" in result.output
-    assert max(map(len, result.output.splitlines())) <= 80
-
-
 def test_the_command_checks_chosen_claims_only(monkeypatch):
     monkeypatch.setattr(instances, "QUICK", (replace(TINY, seeds=1),))
     result = command("--quick", "--claims", "2, 5,T")
@@ -471,10 +451,3 @@ def test_the_command_refuses_numbers_below_1(option):
     result = command(option, 0)
     assert result.exit_code == 2
     assert f"{option} 0 is too small" in result.output
-
-
-def test_the_command_refuses_a_file_as_folder(tmp_path):
-    (tmp_path / "file").touch()
-    result = command("--plots", tmp_path / "file")
-    assert result.exit_code == 2
-    assert "is no folder to write to" in result.output

@@ -1,4 +1,4 @@
-"""Every compiled loop of fpi: arrays in, arrays out.
+"""The compiled loops that agents share: arrays in, arrays out.
 
 No fastmath and no BLAS: sums run in one fixed order, so the same data give the same bits on every
 machine, alone or in a batch, in one process or in many.
@@ -7,8 +7,9 @@ machine, alone or in a batch, in one process or in many.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fpi._compiling import jit, jit_inline
 
 IntVector = NDArray[np.int64]
 IntMatrix = NDArray[np.int64]
@@ -17,9 +18,6 @@ IndexMatrix = NDArray[np.int32]
 FloatVector = NDArray[np.float64]
 LowVector = NDArray[np.float32]
 FloatMatrix = NDArray[np.float64]
-
-jit = njit(cache=True, error_model="numpy", nogil=True)
-jit_inline = njit(cache=True, error_model="numpy", nogil=True, inline="always")  # small and called for every datum
 
 
 @jit_inline

@@ -31,16 +31,6 @@ Act = Callable[[Any, int], int]
 Ruling = tuple[float, int, int, int, int]  # threshold, window, exploring rule, seed, episode
 
 
-@dataclass(frozen=True)
-class Consultation:
-    """What the data of a stage say about the actions of one state."""
-
-    covered_at: int | None
-    """The first prefix that covers all actions, or None."""
-    widths: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
 class Coverage(NamedTuple):
     """What the data of a stage and level say about the allowed actions of one state."""
 
@@ -181,14 +171,14 @@ class Datasets:
         name: Hashable = self.features.key(observation, stage)
         return name
 
-    def consult(self, observation: Any, stage: int) -> Consultation:
-        """What all data of the stage say."""
+    def consult(self, observation: Any, stage: int) -> Coverage:
+        """What all data of the stage say, also where fewer of them cover."""
         indices, values = self.rows(observation, stage)
         actions = self.features.actions
         covered, width2, value = np.empty(actions), np.empty(actions), np.empty(actions)
         every = np.ones(actions, np.bool_)
         k = _kernels.consult(self.bank.view, stage, indices, values, self.threshold, every, covered, width2, value)
-        return Consultation(k if k >= 0 else None, np.sqrt(width2), value)
+        return Coverage(k if k >= 0 else None, value, np.sqrt(width2), covered < 0)
 
     def estimate(self, observation: Any, stage: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Widths and values of all actions from the first k data of the stage."""

@@ -74,8 +74,14 @@ class _Separate:
         self._arguments = {**arguments, "actions": self.actions}
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={value}" for name, value in self._arguments.items())
-        return f"{type(self).__name__}({arguments})"
+        """Short: ranges, offsets and centers are left out, and what is equal in all dimensions is said once."""
+        dims = len(self._arguments.get("low", self._arguments.get("width", ())))
+        known = [f"{dims} dimensions"] if dims else []
+        for name in ("states", "tiles", "tilings", "order", "width"):
+            if name in self._arguments:
+                value = self._arguments[name]
+                known.append(f"{name}={value[0] if isinstance(value, list) and len(set(value)) == 1 else value}")
+        return _described(self, *known)
 
     def to_config(self) -> dict[str, Any]:
         """A description that JSON can hold and `from_config` turns back into the same map."""
@@ -284,10 +290,14 @@ class Function:
     ) -> None:
         self.actions = check_whole("actions", actions, least=1)
         self.dim = 0
+        self._name = getattr(function, "__name__", type(function).__name__)
         self._function = with_stage(function)
         self.scale = check_positive("scale", scale)
         if key is not None:  # learners look for the method: it must not exist without a key
             self.key = with_stage(key)
+
+    def __repr__(self) -> str:
+        return _described(self, self._name)
 
     def __call__(self, observation: Any, stage: int = 0) -> FloatArray:
         if isinstance(observation, np.ndarray) and observation.dtype.kind == "f":
@@ -312,6 +322,11 @@ class Function:
             )
         self.dim = matrix.shape[1]
         return matrix
+
+
+def _described(features: Any, *known: str) -> str:
+    size = f"{features.dim:,}" if features.dim else "not called yet, so an unknown number of"
+    return f"<{type(features).__name__}: {', '.join(known)}, {features.actions} actions, {size} features>"
 
 
 def as_feature_map(features: FeatureMap | Callable[..., Any], actions: int) -> FeatureMap:

@@ -44,7 +44,7 @@ class _Episodes:
 
     @property
     def covered_share(self) -> float:
-        """The share of all decisions that were taken at covered states; NaN where nobody counted."""
+        """The share of all decisions that were taken at covered states; NaN if unknown."""
         steps = self.lengths.sum()
         return math.nan if self.covered_steps is None or not steps else float(self.covered_steps.sum() / steps)
 
@@ -64,7 +64,7 @@ class History(_Episodes):
     stored_stage: NDArray[np.int64]
     """Stage of the datum that was stored, or -1."""
     covered_steps: NDArray[np.int64] | None = None
-    """Decisions at covered states; None where nobody counted."""
+    """Decisions at covered states; None where the agent does not count them."""
 
     def _earned(self) -> list[str]:
         last = self.returns[-max(1, len(self) // 10) :]

@@ -39,7 +39,7 @@ class TrainingState:
     visits: NDArray[np.int64] | None = field(default=None, compare=False)
     """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
     uncounted: tuple[bytes, Any] | None = field(default=None, compare=False)
-    """(where the last episode explored, the same for those before it): many are counted at once much quicker."""
+    """Per-episode exploration flags, as a linked list (newest, rest); folded into `visits` in batches."""
 
     def counted(self, horizon: int) -> TrainingState:
         """The same with all decisions in `visits`."""

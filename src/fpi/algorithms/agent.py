@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,7 +98,7 @@ class Summary:
 
 
 class Agent:
-    """The shell around an algorithm: it meets environments, ends episodes in one piece, and saves itself.
+    """Base class of the algorithms: training loop, atomic end of an episode, save and load.
 
     An algorithm adds how it acts while it learns (`begin_episode`), the same as a question that changes nothing
     (`decide`), the best estimate (`greedy`), and why (`explain`).
@@ -116,6 +116,12 @@ class Agent:
         self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
         self._warned = False
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
+
+    def __repr__(self) -> str:
+        """The settings that are not the defaults, and what was learned."""
+        values = ((each, getattr(self.settings, each.name)) for each in fields(self.settings))
+        chosen = ", ".join(f"{each.name}={value!r}" for each, value in values if value != each.default)
+        return f"<{type(self).__name__}({chosen}): {self.episodes:,} episodes, {self.data_stored:,} data>"
 
     def begin_episode(self, training_state: TrainingState) -> Act:
         raise NotImplementedError
@@ -136,6 +142,15 @@ class Agent:
         stages may have no data at all. Whatever is promised (`explain`) rests on covered states and holds for both.
         """
         return self.decide(observation, stage).action if explore else self.greedy(observation, stage)
+
+    def predict_batch(self, observations: Iterable[Any], stage: int, explore: bool = True) -> NDArray[np.int64]:
+        """What `predict` answers at each of several observations of one stage: an array, or any sequence of them.
+
+        It has a name of its own because only you know whether an array is one observation or several.
+        """
+        if not np.iterable(observations):
+            raise InputError(f"{observations!r} is one observation: pass several, or use predict.")
+        return np.array([self.predict(each, stage, explore) for each in observations], np.int64)
 
     def _draw(self, episode: int | None) -> tuple[int, int]:
         """What the exploring rule "random" hashes beside the stage: seed and episode."""

@@ -54,7 +54,7 @@ class LevelState(NamedTuple):
 
     level: int
     covered: int | None
-    """k^(l)(s): so many of the level's data cover all allowed actions; None while I^(l)(s) is false."""
+    """Freezing index k^(l)(s): size of the first prefix that covers all allowed actions; None while I^(l) is false."""
     allowed: NDArray[np.bool_]
     """A^(l)(s), per action."""
     uncovered: NDArray[np.bool_]
@@ -68,8 +68,8 @@ class LevelState(NamedTuple):
     """A^(l+1)(s), where covered."""
     errors: NDArray[np.float64]
     """How far each value may be off, as far as the elimination counts it per action."""
-    bar: float
-    """What value plus error had to reach to survive."""
+    threshold: float
+    """Elimination threshold: what value plus error has to reach, eq. (7)."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Explanation:
     level: int
     """The last level that covers it, 0 if none does."""
     freezing_index: int | None
-    """k^(l)(s) of that level: so many of its data are behind the decision."""
+    """k^(l)(s) of that level: size of the prefix that the decision rests on."""
     level_states: tuple[LevelState, ...]
     """The state at every level up to the first that does not cover it: action sets, values, widths."""
     reasons: tuple[str, ...]
@@ -123,7 +123,7 @@ class Explanation:
 
 
 class LeveledAgent(Agent):
-    """The procedure. An algorithm adds data that can `look`, `level_gap` and `errors`."""
+    """Algorithm 2 for any estimator. Subclasses provide a dataset that can `look`, Delta_l and error bounds."""
 
     settings: Any
 
@@ -214,8 +214,8 @@ class LeveledAgent(Agent):
             return LevelState(level, None, allowed, uncovered, values, widths, None, None, np.zeros(self.actions), 0.0)
         errors, survives = np.empty(self.actions), np.empty(self.actions, np.bool_)
         margins = self.margins(stage, level, k)
-        action, bar = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
-        return LevelState(level, k, allowed, uncovered, values, widths, action, survives, errors, bar)
+        action, threshold = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
+        return LevelState(level, k, allowed, uncovered, values, widths, action, survives, errors, threshold)
 
     def _explore(self, level_states: Sequence[LevelState], seed: int, episode: int, stage: int) -> int:
         """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
@@ -298,7 +298,7 @@ def _reason(action: int, level_states: tuple[LevelState, ...]) -> str:
             error = f" plus its error {at.errors[action]:.4g}" if at.errors[action] else ""
             return (
                 f"eliminated at level {at.level}: its value {at.values[action]:.4g}{error} does not reach "
-                f"{at.bar:.4g}, which the best action, {at.action}, surpasses"
+                f"{at.threshold:.4g}, which the best action, {at.action}, surpasses"
             )
     last = level_states[-1]
     state = "not covered yet" if last.uncovered[action] else "a candidate"

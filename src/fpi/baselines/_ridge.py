@@ -1,9 +1,10 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs
 """Ridge regressions of the bandit methods: V = ridge * I + sum x x', of which the inverse is kept."""
 
 import numpy as np
 
-from fpi._kernels import best, dot, jit
+from fpi._compiling import jit
+from fpi._kernels import best, dot
 
 WIDEST, OPTIMISTIC = range(2)
 

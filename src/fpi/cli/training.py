@@ -17,7 +17,6 @@ from fpi.algorithms import Agent
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
 from fpi.errors import InputError
-from fpi.history import History
 from fpi.training import Callback, Episode, bar
 
 PATIENCE = 2.0  # seconds of silence
@@ -53,14 +52,9 @@ class Tally:
         self.covered_steps = 0
 
     def __call__(self, episode: Episode) -> None:
-        self._add([episode.total_reward], episode.length, episode.covered_steps)
+        self.add([episode.total_reward], episode.length, episode.covered_steps)
 
-    def add(self, history: History) -> None:
-        """Many episodes at once."""
-        assert history.covered_steps is not None  # learning counts them
-        self._add(history.returns.tolist(), int(history.lengths.sum()), int(history.covered_steps.sum()))
-
-    def _add(self, returns: list[float], decisions: int, frozen: int) -> None:
+    def add(self, returns: list[float], decisions: int, frozen: int) -> None:
         self.returns += returns
         self.decisions += decisions
         self.covered_steps += frozen
@@ -115,9 +109,10 @@ def learn_compiled(
             portion = int(min(most, last - agent.episodes, checkpoints.left(agent)))
             history = compiled.learn(agent, compiled_env, portion, seed)
             seed = None
-            covered = tally.covered_steps
-            tally.add(history)
-            tick(portion, history.returns.sum(), int(history.lengths.sum()), tally.covered_steps - covered)
+            assert history.covered_steps is not None  # compiled episodes count them
+            steps, covered = int(history.lengths.sum()), int(history.covered_steps.sum())
+            tally.add(history.returns.tolist(), steps, covered)
+            tick(portion, float(history.returns.sum()), steps, covered)
             checkpoints.look_at(agent)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fpi.cli.commands import app
-from fpi.errors import InputError, SaveError
+from fpi.errors import InputError
 
 
 @app.command()
@@ -34,15 +32,6 @@ def verify(
             show_default="all",
         ),
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option(help="Draw pictures into DIR instead.", metavar="DIR", show_default=False)
-    ] = None,
-    show: Annotated[
-        bool,
-        typer.Option(
-            "--show", help="Measure episodes, data and remaining loss on longer problems instead.", metavar=" "
-        ),
-    ] = False,
 ) -> None:
     """Check what the paper claims, on testbeds whose every value is known exactly.
 
@@ -57,15 +46,6 @@ def verify(
     for name, number in (("--seeds", seeds), ("--workers", workers)):
         if number is not None and number < 1:
             raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
-    if plots is not None:
-        _draw(plots, seeds, workers)
-    if show:
-        _study(seeds, workers)
-    if plots is None and not show:
-        _check(quick, seeds, workers, claims)
-
-
-def _check(quick: bool, seeds: int | None, workers: int | None, claims: str | None) -> None:
     from fpi.cli import console
     from fpi.verify import class_instances, instances, level_instances, report
 
@@ -91,50 +71,3 @@ def _chosen(claims: str) -> list[str]:
             f"--claims {claims} is not a list like 1,2,T: there are {', '.join(dict.fromkeys(shorts.values()))}."
         )
     return [name for name, short in shorts.items() if short in asked]
-
-
-def _study(seeds: int | None, workers: int | None) -> None:
-    from fpi.cli import console
-    from fpi.verify import show
-
-    numbers = range(seeds or show.SEEDS)
-    seas = _measure("DeepSea", show.solve_sea, show.SEAS, numbers, workers)
-    for sea, runs in zip(show.SEAS, seas, strict=True):
-        console.show_table(f"{sea.name}, ε = {sea.epsilon:g}, {len(numbers)} seeds", show.sea_rows(runs, sea))
-    growths = _measure("data and loss", show.grow, show.GROWTHS, numbers, workers)
-    title = f"Data and loss, {len(numbers)} seeds: mean (smallest–largest)"
-    console.show_columns(title, show.GROWTH_HEADS, [show.growth_cells(runs) for runs in growths])
-
-
-def _draw(folder: Path, seeds: int | None, workers: int | None) -> None:
-    from fpi.cli import console
-    from fpi.report import figures
-    from fpi.verify import curves
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SaveError(f"--plots {folder} is no folder to write to: {error.strerror}. Choose another.") from error
-    numbers = range(seeds or curves.SEEDS)
-    learning, growing = _measure("learning", curves.trace, (curves.LEARNING, curves.GROWING), numbers, workers)
-    maps = _measure("freezing", curves.map_freezing, curves.FREEZING, range(1), workers)
-    figures.draw_learning(learning, folder / "learning.png")
-    figures.draw_growth(growing, folder / "growth.png")
-    figures.draw_freezing([each[0] for each in maps], folder / "freezing.png")
-    console.say(f"learning.png, growth.png and freezing.png are in {folder}.")
-
-
-def _measure(
-    text: str, work: Callable[..., Any], instances: Sequence[Any], seeds: range, workers: int | None
-) -> list[list[Any]]:
-    """The runs of every instance."""
-    from fpi.cli import console
-    from fpi.verify.run import run_all
-
-    tasks = [(instance, seed) for instance in instances for seed in seeds]
-    runs = []
-    with console.bar(text, len(tasks)) as tick:
-        for run in run_all(tasks, work, workers):
-            runs.append(run)
-            tick(run)
-    return [runs[first : first + len(seeds)] for first in range(0, len(runs), len(seeds))]

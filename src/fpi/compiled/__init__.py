@@ -10,12 +10,12 @@
 `agent.learn(env, ..., engine="compiled")` finds the compiled environment by itself.
 """
 
-from fpi.compiled import cartpole, inverted_pendulum
+from fpi.compiled import tasks
 from fpi.compiled.engine import compiled_env_for, learn
 from fpi.compiled.env import Comparison, CompiledEnv, compare, get, known, register
 from fpi.compiled.stale import StaleLog
 
 __all__ = ["Comparison", "CompiledEnv", "StaleLog", "compare", "compiled_env_for", "get", "known", "learn", "register"]
 
-for _env in (cartpole.COMPILED_ENV, inverted_pendulum.COMPILED_ENV):
+for _env in (tasks.CARTPOLE, tasks.INVERTED_PENDULUM):
     register(_env)

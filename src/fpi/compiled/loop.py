@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from fpi._compiling import jit, jit_inline
 from fpi._kernels import (
     EPISODE,
     LOG,
@@ -15,8 +16,6 @@ from fpi._kernels import (
     IntMatrix,
     IntVector,
     append,
-    jit,
-    jit_inline,
     mix,
     recall,
     standing,

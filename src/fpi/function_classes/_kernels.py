@@ -1,9 +1,10 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs
 """The compiled loops of the function classes. Sums run in one fixed order, without BLAS."""
 
 import numpy as np
 
-from fpi._kernels import dot, jit
+from fpi._compiling import jit
+from fpi._kernels import dot
 
 NEVER = np.int32(2**31 - 1)
 SWEEPS = 60

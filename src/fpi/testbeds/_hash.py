@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs
 """Everything random about a testbed is a hash of integers: it costs no memory and can be asked for in any order.
 
 Only integer operations, + - * / and square roots are used, in one fixed order, so every machine gets the same bits.
@@ -7,7 +7,8 @@ Only integer operations, + - * / and square roots are used, in one fixed order, 
 
 import numpy as np
 
-from fpi._kernels import dot, jit, mix
+from fpi._compiling import jit
+from fpi._kernels import dot, mix
 
 ARM, SIDE, MIDDLE, GOAL, JUNK, ARM_WEIGHT, SIDE_WEIGHT, ROTATION, NOISE, SWAP, POLICY, CANDIDATE = range(12)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

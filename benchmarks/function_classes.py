@@ -1,4 +1,4 @@
-"""`python -m fpi.function_classes` measures how far the answers of the classes lie above the truth.
+"""How far the answers of function classes lie above the truth.
 
 The truth is sought by brute force: SLSQP from many starts. What that finds is a lower bound, so an answer is safe if no
 ratio falls below 1 (but for rounding), and exact if none rises above it.
@@ -6,22 +6,19 @@ ratio falls below 1 (but for rounding), and exact if none rises above it.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from benchmarks import tables
 from fpi.function_classes import Aggregation, GeneralizedLinear, LinearBall
 from fpi.function_classes.base import FloatArray
 
-HEADS = ("class", "question", "says", "smallest answer / brute force", "median", "largest")
 STARTS = 8
 SHRINKS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6)  # SLSQP oversteps a little: towards the middle by such a share
 
@@ -158,20 +155,10 @@ def looseness(kind: Any, question: str, instances: int, seed: int) -> FloatArray
     return ratios
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m fpi.function_classes", description=__doc__)
-    parser.add_argument("--instances", type=int, default=40, help="random datasets per row (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random datasets (default %(default)s)")
-    options = parser.parse_args()
-    asked = [(kind, question) for kind in KINDS for question in QUESTIONS]
-    lines = ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
-    console = Console(stderr=True)
-    for kind, question in track(asked, "brute force", console=console, disable=not sys.stderr.isatty()):
-        seen = looseness(kind, question, options.instances, options.seed)
+def table(instances: int = 40, seed: int = 0) -> Iterator[str]:
+    """A row for every class and question, over so many random datasets."""
+    yield from tables.head("class", "question", "says", "smallest answer / brute force", "median", "largest")
+    for kind, question in itertools.product(KINDS, QUESTIONS):
+        seen = looseness(kind, question, instances, seed)
         figures = (f"{each:.6f}" for each in (seen.min(), np.median(seen), seen.max()))
-        lines.append("| " + " | ".join((kind.__name__, question, kind.exact[question], *figures)) + " |")
-    print("\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()
+        yield tables.row(kind.__name__, question, kind.exact[question], *figures)

@@ -1,16 +1,21 @@
-"""Studies beside the claims: what learning costs in data and episodes, and what is left to lose afterwards."""
+"""FPI-PAC on exact testbeds: what learning costs in data and episodes, and what is left to lose afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
+from benchmarks import tables
 from fpi.testbeds.base import State, Testbed, random_policy
 from fpi.training import Episode
 from fpi.verify.exact import pool
 from fpi.verify.instances import Instance
+from fpi.verify.run import run_all
+
+Result = TypeVar("Result")
 
 SOLVED = 0.05  # a loss of at most this share of V*
 UNIFORM = 10_000  # episodes of uniform exploration that are really played
@@ -144,38 +149,62 @@ def grow(instance: Instance, seed: int) -> Growth:
     )
 
 
-def sea_rows(runs: Sequence[Sea], instance: Instance) -> dict[str, str]:
-    """What a table tells of one DeepSea."""
+def sea_table() -> Iterator[str]:
+    yield from tables.head(
+        "DeepSea",
+        "ε",
+        "solved",
+        "episodes",
+        "data",
+        "lower bound",
+        "uniform actions: expected",
+        f"found in {UNIFORM:,} episodes",
+    )
+    for instance in SEAS:
+        yield sea_row(instance, measured(solve_sea, instance))
+
+
+def sea_row(instance: Instance, runs: Sequence[Sea]) -> str:
     testbed = instance.testbed()
     solved = [run.solved for run in runs if run.solved is not None]
-    found = sum(run.uniform is not None for run in runs)
-    return {
-        "solved": f"in {len(solved)} of {len(runs)} runs" + (f", after {_spread(solved)} episodes" if solved else ""),
-        "last datum": f"after {_spread([run.last_datum for run in runs])} episodes",
-        "data": _spread([run.data for run in runs]),
-        "lower bound": f"{sum(ranks(testbed)):,}, one datum per independent feature direction",
-        "uniform actions": f"2^{testbed.horizon} = {2.0**testbed.horizon:.1e} episodes expected; "
-        f"treasure found in {found} of {len(runs)} × {UNIFORM:,} episodes",
-    }
+    return tables.row(
+        instance.name,
+        f"{instance.epsilon:g}",
+        f"{len(solved)} of {len(runs)}",
+        _spread(solved) if solved else "",
+        f"{np.mean([run.data for run in runs]):,.0f}",
+        f"{sum(ranks(testbed)):,}",
+        f"2^{testbed.horizon} = {2.0**testbed.horizon:.1e} episodes",
+        f"{sum(run.uniform is not None for run in runs)} of {len(runs)}",
+    )
 
 
-GROWTH_HEADS = ("testbed", "ε", "episodes", "data", "|D_h| · ε² / rank", "D / max |D_h|", "loss at the end")
+def growth_table() -> Iterator[str]:
+    yield from tables.head(
+        "testbed", "ε", "episodes", "data", "\\|𝒟_h\\| · ε² / rank", "D / max \\|𝒟_h\\|", "loss", "random"
+    )
+    for instance in GROWTHS:
+        yield growth_row(measured(grow, instance))
 
 
-def growth_cells(runs: Sequence[Growth]) -> tuple[str, ...]:
-    """A row of the table; means, with the smallest and largest of all runs and stages."""
+def growth_row(runs: Sequence[Growth]) -> str:
+    """Means, with the smallest and largest of all runs and stages."""
     first = runs[0]
-    largest = np.mean([max(run.sizes) for run in runs])
-    random = np.mean([run.random_gap for run in runs])
-    return (
+    return tables.row(
         first.name,
         f"{first.epsilon:g}",
         f"{first.episodes:,}",
         f"{np.mean([sum(run.sizes) for run in runs]):,.0f}",
         _spread([ratio for run in runs for ratio in run.ratios], ".2f"),
-        f"{first.bound / largest:.0f}",
-        f"{_spread([run.gap for run in runs], '.3f')}; random {random:.2f}",
+        f"{first.bound / np.mean([max(run.sizes) for run in runs]):.0f}",
+        _spread([run.gap for run in runs], ".3f"),
+        f"{np.mean([run.random_gap for run in runs]):.2f}",
     )
+
+
+def measured(work: Callable[[Instance, int], Result], instance: Instance, seeds: int = SEEDS) -> list[Result]:
+    """The runs of all seeds, in as many processes as there are cores."""
+    return list(run_all([(instance, seed) for seed in range(seeds)], work, None))
 
 
 def _spread(numbers: Sequence[float], form: str = ",.0f") -> str:

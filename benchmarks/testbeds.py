@@ -1,25 +1,25 @@
-"""`python -m fpi.testbeds` measures the standard suite and prints a table; `--time` prints what a step costs."""
+"""The standard suite of testbeds: that their features are exact, and what a step costs."""
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks import tables
 from fpi.testbeds import Testbed, standard
 
 EPISODES = 2_000
 HEADS = ("testbed", "H", "K", "d", "rank", "pairs", "Q^π fit", "closed form", "Bellman", "norm", "‖θ‖ ≤ bound (√d·H)")
 
 
-def verification_table(pool: int) -> Iterator[str]:
-    """The figures of every testbed of the suite, as lines of Markdown."""
-    yield from _rows(HEADS)
+def verification_table(pool: int = 700) -> Iterator[str]:
+    """The figures of every testbed, on up to so many states per stage."""
+    yield from tables.head(*HEADS)
     for name, testbed in standard().items():
         seen = testbed.verify(pool=pool)
-        yield _row(
+        yield tables.row(
             f"{name}: `{testbed}`",
             seen.horizon,
             seen.actions,
@@ -38,10 +38,10 @@ def verification_table(pool: int) -> Iterator[str]:
 
 def time_table() -> Iterator[str]:
     """Microseconds of processor time per step, features of all actions included; best of five."""
-    yield from _rows(("testbed", "µs per step", "of that features", "µs per V* of a start"))
+    yield from tables.head("testbed", "µs per step", "of that features", "µs per V* of a start")
     for name, testbed in standard().items():
         costs = np.min([_measure(testbed) for _ in range(5)], axis=0)
-        yield _row(name, *(f"{cost:.1f}" for cost in costs))
+        yield tables.row(name, *(f"{cost:.1f}" for cost in costs))
 
 
 def _measure(testbed: Testbed) -> list[float]:
@@ -69,24 +69,3 @@ def _measure(testbed: Testbed) -> list[float]:
         testbed.optimal_value(testbed.state(observation))
     valued = time.process_time()
     return [(played - began) / steps * 1e6, (asked - played) / steps * 1e6, (valued - asked) / EPISODES * 1e6]
-
-
-def _rows(heads: tuple[str, ...]) -> tuple[str, str]:
-    return _row(*heads), "|---" * len(heads) + "|"
-
-
-def _row(*cells: object) -> str:
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m fpi.testbeds", description=__doc__)
-    parser.add_argument("--time", action="store_true", help="measure speed instead of correctness")
-    parser.add_argument("--pool", type=int, default=700, help="states per stage to measure on (default %(default)s)")
-    options = parser.parse_args()
-    for line in time_table() if options.time else verification_table(options.pool):
-        print(line, flush=True)
-
-
-if __name__ == "__main__":
-    main()

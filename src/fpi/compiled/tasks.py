@@ -1,14 +1,63 @@
-"""InvertedPendulum-v4: a cart on a rail and a pole, by the equations that MuJoCo solves for its model.
-
-MuJoCo finds accelerations by general algorithms, here they are written out; both integrate by the same Runge-Kutta
-steps. Observations agree to about 1e-13 a step, not to the last bit.
-"""
+"""The compiled environments of the paper's experiments: CartPole-v1 and InvertedPendulum-v4."""
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from fpi._kernels import jit
+from fpi._compiling import jit
 from fpi.compiled.env import CompiledEnv
+
+# --- CartPole-v1, operation by operation as Gymnasium computes it: the same bits --------------------------------------
+
+LARGEST_POSITION = 2.4
+LARGEST_ANGLE = 12 * 2 * np.pi / 360
+
+
+@jit
+def show_cartpole(state, observation):
+    for i in range(4):
+        observation[i] = np.float32(state[i])  # Gymnasium shows single precision of its double
+
+
+@jit
+def reset_cartpole(rng, state, observation):
+    for i in range(4):
+        state[i] = rng.uniform(-0.05, 0.05)
+    show_cartpole(state, observation)
+
+
+@jit
+def step_cartpole(state, move, observation):
+    gravity, pole, length, seconds = 9.8, 0.1, 0.5, 0.02  # mass of the pole, half its length, time of a step
+    total, torque = pole + 1.0, pole * length
+    x, x_dot, theta, theta_dot = state
+    force = 10.0 if move[0] == 1.0 else -10.0
+    cos, sin = np.cos(theta), np.sin(theta)
+    push = (force + torque * (theta_dot * theta_dot) * sin) / total
+    theta_acc = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * (cos * cos) / total))
+    x_acc = push - torque * theta_acc * cos / total
+    state[0] = x + seconds * x_dot
+    state[1] = x_dot + seconds * x_acc
+    state[2] = theta + seconds * theta_dot
+    state[3] = theta_dot + seconds * theta_acc
+    show_cartpole(state, observation)
+    return 1.0, abs(state[0]) > LARGEST_POSITION or abs(state[2]) > LARGEST_ANGLE
+
+
+HIGH = np.array([2 * LARGEST_POSITION, np.inf, 2 * LARGEST_ANGLE, np.inf], np.float32)
+CARTPOLE = CompiledEnv(
+    "CartPole-v1",
+    reset_cartpole,
+    step_cartpole,
+    state=4,
+    observations=Box(-HIGH, HIGH),
+    env_actions=[0, 1],
+    time_limit=500,
+)
+
+# --- InvertedPendulum-v4: a cart on a rail and a pole, by the equations that MuJoCo solves for its model --------------
+#
+# MuJoCo finds accelerations by general algorithms, here they are written out; both integrate by the same Runge-Kutta
+# steps. Observations agree to about 1e-13 a step, not to the last bit.
 
 # The bodies of inverted_pendulum.xml as MuJoCo measures its capsules: mass, middle of the pole, inertia around it.
 CART = 10.47197551196598
@@ -80,14 +129,14 @@ def integrate(state, force):
 
 
 @jit
-def reset(rng, state, observation):
+def reset_pendulum(rng, state, observation):
     for i in range(4):
         state[i] = rng.uniform(-0.01, 0.01)
     observation[:] = state
 
 
 @jit
-def step(state, move, observation):
+def step_pendulum(state, move, observation):
     force = GEAR * min(max(move[0], -STRONGEST), STRONGEST)
     for _ in range(FRAMES):
         integrate(state, force)
@@ -95,10 +144,10 @@ def step(state, move, observation):
     return 1.0, not (np.isfinite(state).all() and abs(state[1]) <= 0.2)
 
 
-COMPILED_ENV = CompiledEnv(
+INVERTED_PENDULUM = CompiledEnv(
     "InvertedPendulum-v4",
-    reset,
-    step,
+    reset_pendulum,
+    step_pendulum,
     state=4,
     observations=Box(-np.inf, np.inf, (4,), np.float64),
     env_actions=[-3, -1, 1, 3],

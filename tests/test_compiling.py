@@ -1,0 +1,219 @@
+"""The compile cache: an edit of any file reaches whoever uses it, and no edit is needed to find it filled."""
+
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import fpi
+from fpi import _compiling
+
+SOURCE = Path(fpi.__file__).parent
+
+SMALL = """
+import json
+import numpy as np
+from fpi import _kernels
+from fpi.testbeds import _hash
+
+found = {"hash": int(_hash.below(1, 2, (3, 4), 5, 1_000_000))}
+try:
+    found["dot"] = float(_kernels.dot(np.full(3, 2.0), np.full(3, 3.0)[:2]))
+except IndexError:
+    found["dot"] = "out of bounds"
+used = [_hash.below, _hash.key, _kernels.dot]
+found["compiled"] = sum(sum(each.stats.cache_misses.values()) for each in used)
+print(json.dumps(found))
+"""
+
+# The file that is edited comes last: what it compiles anew would stand in for stale code of the same name elsewhere.
+ROOMS = """
+import json
+import numpy as np
+from fpi.baselines import OFUL
+from fpi.testbeds import LinBandit
+from support.scenarios import MAX_VALUE, Corridor, classes, compiled, corridor_agent, corridor_env
+
+def targets(agent):
+    return [target for stage in range(agent.horizon) for target in agent.dataset(stage).targets.tolist()]
+
+found = {}
+bandit = LinBandit(d=3, K=2)
+found["testbeds"] = bandit.phi(bandit.held_out(1)[0]).tolist()
+oful = OFUL(bandit.features, actions=2)
+oful.learn(bandit.env(), 2, seed=0)
+found["baselines"] = oful.log_dets.tolist()
+ball = classes.LinearBall(lambda observation: np.eye(2), radius=1.0, actions=2, **{MAX_VALUE: 1.0})
+rows = ball.rows(0, 0)
+data = ball.prefixes(epsilon=0.5, beta=lambda k: 0.01)
+data.append(rows[0], 0.5)
+found["classes"] = data.widths(rows, 1).tolist()
+agent = corridor_agent(explore="first")
+compiled.learn(agent, corridor_env(), 4, seed=0)  # room for the first datum is made by Python
+found["compiled"] = targets(agent)
+agent = corridor_agent(explore="first")
+agent.learn(Corridor(), 4, seed=0)
+found["Gymnasium"] = targets(agent)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of fpi without anything compiled."""
+    shutil.copytree(SOURCE, tmp_path / "fpi", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "fpi"
+
+
+def run(package, script, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    path = os.pathsep.join([str(package.parent), str(Path(__file__).parent)])
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script],
+        cwd=package.parent,
+        env=inherited | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def edit(package, module, before, after):
+    path = package / module
+    text = path.read_text()
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, after))
+
+
+MIX = "return z ^ (z >> np.uint64(31))", "return z ^ (z >> np.uint64(30))"
+
+
+def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
+    first = run(package, SMALL)
+    assert first["compiled"] > 0
+    assert run(package, SMALL) == first | {"compiled": 0}
+    edit(package, "results.py", "import json\n", "import json  # of no concern\n")
+    assert run(package, SMALL) == first | {"compiled": 0}
+    edit(package, "_kernels.py", *MIX)
+    changed = run(package, SMALL)
+    assert changed["hash"] != first["hash"] and changed["compiled"] > 0
+    edit(package, "_kernels.py", *reversed(MIX))
+    assert run(package, SMALL) == first
+
+
+def test_checked_indices_are_not_taken_for_unchecked_ones(package):
+    assert run(package, SMALL)["dot"] != "out of bounds"
+    assert run(package, SMALL, NUMBA_BOUNDSCHECK="1")["dot"] == "out of bounds"
+
+
+@pytest.mark.parametrize("place", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_the_cache_may_be_elsewhere(package, tmp_path, place):
+    """Where users say, or, if the folder of the package cannot be written to, where numba keeps such things."""
+    if place == "XDG_CACHE_HOME":
+        for folder in (package, package / "testbeds"):
+            (folder / "__pycache__").touch()  # a file of that name: there is no way to make the folder
+    elsewhere = {place: str(tmp_path / "elsewhere")}
+    first = run(package, SMALL, **elsewhere)
+    assert first["compiled"] > 0
+    assert list(tmp_path.glob("elsewhere/**/*.nbi")) and not list(package.glob("**/*.nbi"))
+    assert run(package, SMALL, **elsewhere) == first | {"compiled": 0}
+
+
+@pytest.mark.slow
+def test_an_edit_is_seen_in_every_room(tmp_path):
+    """The heart is one file today, so all of it is compiled once more."""
+    package = tmp_path / "fpi"
+    shutil.copytree(SOURCE, package)  # with what is compiled already
+    before = run(package, ROOMS)
+    edit(package, "_kernels.py", "bank.floats[datum, TARGET] = target", "bank.floats[datum, TARGET] = 2.0 * target")
+    dot = "return (s0 + s1) + (s2 + s3)\n\n\n@jit_inline\ndef dot_at"
+    edit(package, "_kernels.py", dot, dot.replace("(s0", "2.0 * (s0", 1))
+    edit(package, "_kernels.py", *MIX)
+    after = run(package, ROOMS)
+    for engine in ("Gymnasium", "compiled"):
+        assert before[engine] and after[engine] == [2 * target for target in before[engine]]
+    assert before["Gymnasium"] == before["compiled"]
+    for room in ("classes", "baselines", "testbeds"):
+        assert not np.allclose(before[room], after[room])
+
+
+def modules():
+    """All of fpi, but for scripts."""
+    found = [each.name for each in pkgutil.walk_packages(fpi.__path__, "fpi.") if not each.name.endswith("__main__")]
+    return [importlib.import_module(name) for name in found]
+
+
+def compiled_functions():
+    for module in modules():
+        for function in vars(module).values():
+            if isinstance(function, Dispatcher) and function.__module__ == module.__name__:
+                yield function
+
+
+def test_every_compiled_function_has_the_stamp_of_its_module():
+    """Fails if numba keeps the stamp elsewhere: then nothing is cached any more, and `_compiling` needs a look."""
+    functions = list(compiled_functions())
+    assert len(functions) > 100
+    for function in functions:
+        assert function._cache._cache_file._source_stamp == _compiling.stamp(function.__module__), function
+    assert len({function.__module__ for function in functions}) >= 7
+
+
+def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):
+    def other_numba(cache=False, **options):
+        return (lambda function: types.SimpleNamespace()) if cache else numba.njit(**options)
+
+    monkeypatch.setattr(_compiling, "njit", other_numba)
+    function = _compiling.jit(lambda x: x + 1)
+    assert function(1) == 2 and function._cache.cache_path is None
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("from fpi._kernels import dot, mix", {"fpi._kernels"}),
+        ("from fpi import _kernels as loops, features  # both", {"fpi._kernels", "fpi.features"}),
+        (
+            "    from fpi.function_classes import (\n    ball,\n    beta as b,\n)",
+            {"fpi.function_classes.linear", "fpi.function_classes"},
+        ),
+        ("from fpi import __version__", {"fpi"}),
+        ("from fpi.regression import *", {"fpi.regression"}),
+        ("import fpi.testbeds._hash", {"fpi.testbeds._hash"}),
+        ("import numpy as np\nfrom numba import njit\nfrom fpitools import x", set()),
+    ],
+)
+def test_imports_of_a_source_are_found(source, named):
+    assert set(_compiling.imports(source)) == named
+
+
+def test_imports_are_those_that_python_sees():
+    """Python's own parser would take as long as all else at the start. Relative imports would not be found."""
+    for path in SOURCE.rglob("*.py"):
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert len(node.names) == 1, path
+                named |= {f"import {node.names[0].name}"}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path
+                named |= {f"from {node.module} import {alias.name}" for alias in node.names}
+        expected = set(_compiling.imports("\n".join(sorted(named))))
+        assert set(_compiling.imports(path.read_text())) == expected, path
+
+
+def test_what_a_module_reaches_is_itself_and_what_it_imports_by_way_of_others():
+    assert _compiling.reached("fpi.compiled.loop") == {"fpi.compiled.loop", "fpi._kernels", "fpi._compiling"}
+    assert {"fpi.errors", "fpi.control"} <= _compiling.reached("fpi.compiled.env")
