@@ -587,13 +587,14 @@ def test_check_passes_what_fits():
 
 def test_train_and_check_tell_how_many_episodes_cover_everything():
     advice = (
-        "overing everything takes at most about 5,000,000 episodes (500 steps × 5,000 features × 2); play improves "
+        "overing everything takes at most about 5,000,000 episodes (500 steps × 5,000 features × 2 "
+        "data each); play improves "
         "long before. What shortens it: fewer --tiles or --tilings, a shorter --horizon."
     )
     assert f"With the defaults of fpi train, c{advice}\n" in fpi_("check", "CartPole-v1")
     assert f"\nC{advice}\n" in fpi_("train", "CartPole-v1", "--episodes", 3)
     short = fpi_("check", "CartPole-v1", "--horizon", 50)
-    assert "at most about 500,000 episodes (50 steps × 5,000 features × 2)" in short
+    assert "at most about 500,000 episodes (50 steps × 5,000 features × 2 data each)" in short
     assert "Covering" not in train("--quiet", model="quiet.fpi")
     assert "Covering" not in train("--force", "--ridge", 1)  # nothing to cover
     assert "Covering" in train("--force") and "Covering" not in train("--resume")
@@ -604,26 +605,30 @@ def test_train_and_check_tell_how_many_episodes_cover_everything():
     [
         (
             ("CartPole-v1", *SMALL, "--epsilon", 0.5),
-            "at most about 81,000 episodes (50 steps × 324 features × 5); play improves long before. What shortens "
+            "at most about 81,000 episodes (50 steps × 324 features × 5 "
+            "data each); play improves long before. What shortens "
             "it: fewer --tiles or --tilings, a shorter --horizon, a larger --epsilon.",
         ),
         (
             ("CartPole-v1", "--tilings", 1, "--horizon", 50),
-            "at most about 25,600 episodes (50 steps × 512 features × 1); ",
+            "at most about 25,600 episodes (50 steps × 512 features × 1 data each); ",
         ),
         (
             ("CartPole-v1", "--features", "fourier", "--order", 1, "--horizon", 9),
-            "at most about 576 episodes (9 steps × 32 features × 2); play improves long before. What shortens it: a "
+            "at most about 864 episodes (9 steps × 32 features × 3 "
+            "data each); play improves long before. What shortens it: a "
             "lower --order, a shorter --horizon.",
         ),
         (
             ("FrozenLake-v1", "--env-arg", "is_slippery=false", "--epsilon", 0.1),
-            "at most about 640,000 episodes (100 steps × 64 features × 100); play improves long before. What shortens "
+            "at most about 640,000 episodes (100 steps × 64 features × 100 "
+            "data each); play improves long before. What shortens "
             "it: a shorter --horizon, a larger --epsilon.",
         ),
         (
             ("CartPole-v1", *SMALL, "--algorithm", "regret"),
-            "Covering everything at level 1 takes at most about 81,000 episodes (50 steps × 324 features × 5), each "
+            "Covering everything at level 1 takes at most about 81,000 episodes (50 steps × 324 features × 5 "
+            "data each), each "
             "further level four times as many; play improves long before. What shortens it: fewer --tiles or "
             "--tilings, a shorter --horizon.",
         ),

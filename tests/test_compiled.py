@@ -303,12 +303,12 @@ def assert_same_verb(make, env, tmp_path):
 
 
 @pytest.mark.parametrize("world", ["CartPole", "InvertedPendulum"])
-def test_learn_takes_the_compiled_twin_by_name(world, tmp_path):
+def test_learn_takes_the_compiled_environment_by_name(world, tmp_path):
     make, env, _ = WORLDS[world]
     assert_same_verb(make, env, tmp_path)
 
 
-def test_learn_takes_a_twin_of_one_s_own(registered, tmp_path):
+def test_learn_takes_a_compiled_environment_of_one_s_own(registered, tmp_path):
     assert_same_verb(corridor_agent, registered, tmp_path)
 
 
@@ -330,9 +330,23 @@ def test_learn_shows_the_same_bar(capsys):
     assert "40/40" in said and "episodes/s" in said and "data" in said and "% frozen" in said
 
 
-def heavy_cart():
+def changed_cart(**attributes):
     env = gym.make("CartPole-v1")
-    env.unwrapped.total_mass = 1.101  # instead of 1.1
+    for name, value in attributes.items():
+        setattr(env.unwrapped, name, value)
+    return env
+
+
+def shy_cart():
+    """Everything is as it was, but for what a step does."""
+    env = gym.make("CartPole-v1")
+    step = env.unwrapped.step
+
+    def shy_step(action):
+        observation, reward, *rest = step(action)
+        return observation * 1.001, reward, *rest
+
+    env.unwrapped.step = shy_step
     return env
 
 
@@ -375,7 +389,9 @@ NOT_PLAIN = {
         "made with {'sutton_barto_reward': True}. Make it by gymnasium.make",
     ),
     "window": (lambda: gym.make("CartPole-v1", render_mode="human"), 'render_mode="human"'),
-    "changed": (heavy_cart, "plays otherwise than its compiled version"),
+    "a number": (lambda: changed_cart(total_mass=1.101), "here total_mass was changed"),
+    "a number that random play does not show": (lambda: changed_cart(x_threshold=1.0), "here x_threshold was changed"),
+    "a step": (shy_cart, "plays otherwise than its compiled version"),
     "other rewards": (stingy, "differed by up to 0, and returns too"),
     "no name": (CartPoleEnv, "this CartPoleEnv has none"),
     "no compiled environment": (lambda: gym.make("CartPole-v0"), "'CartPole-v0' has no compiled environment"),

@@ -104,7 +104,7 @@ def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     first = run(package, SMALL)
     assert first["compiled"] > 0
     assert run(package, SMALL) == first | {"compiled": 0}
-    edit(package, "results.py", "import json\n", "import json  # of no concern\n")
+    edit(package, "compare.py", "import json\n", "import json  # of no concern\n")
     assert run(package, SMALL) == first | {"compiled": 0}
     edit(package, "_kernels.py", *MIX)
     changed = run(package, SMALL)
@@ -168,7 +168,7 @@ def test_every_compiled_function_has_the_stamp_of_its_module():
     assert len(functions) > 100
     for function in functions:
         assert function._cache._cache_file._source_stamp == _compiling.stamp(function.__module__), function
-    assert len({function.__module__ for function in functions}) >= 7
+    assert len({function.__module__ for function in functions}) >= 6
 
 
 def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):
@@ -186,7 +186,7 @@ def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):
         ("from fpi._kernels import dot, mix", {"fpi._kernels"}),
         ("from fpi import _kernels as loops, features  # both", {"fpi._kernels", "fpi.features"}),
         (
-            "    from fpi.function_classes import (\n    ball,\n    beta as b,\n)",
+            "    from fpi.function_classes import (\n    linear,\n    beta as b,\n)",
             {"fpi.function_classes.linear", "fpi.function_classes"},
         ),
         ("from fpi import __version__", {"fpi"}),
@@ -216,4 +216,4 @@ def test_imports_are_those_that_python_sees():
 
 def test_what_a_module_reaches_is_itself_and_what_it_imports_by_way_of_others():
     assert _compiling.reached("fpi.compiled.loop") == {"fpi.compiled.loop", "fpi._kernels", "fpi._compiling"}
-    assert {"fpi.errors", "fpi.control"} <= _compiling.reached("fpi.compiled.env")
+    assert {"fpi.errors", "fpi.envs"} <= _compiling.reached("fpi.compiled.env")

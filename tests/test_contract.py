@@ -603,7 +603,7 @@ BROKEN = [
     (ChangesItsMindInside, "nothing changes inside an episode: predict changed its mind at step"),
     (Boasts, "the history tells what happened: episode 1 has the return"),
     (ForgetsAnEpisode, "the history tells what happened: after learn.20. the history has 19 entries"),
-    (CallsStagesFromOne, "the history tells what happened: episode .* has explored"),
+    (CallsStagesFromOne, "the history tells what happened: episode .* has stored_stage"),
     (DoesNotCount, "policies count stages: policy.. gave the actions"),
     (OnePolicyForAll, "policies count stages: policy.. gave the actions"),
     (SavesInPlace, "saving replaces the file in one piece: save wrote into the file that was there"),

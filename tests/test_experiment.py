@@ -417,9 +417,9 @@ def test_agents_that_compiled_code_does_not_know_are_refused_before_anything_is_
 
 
 @pytest.mark.process
-def test_a_twin_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
+def test_a_compiled_environment_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
     """Worker processes import the module themselves."""
-    (tmp_path / "my_twin.py").write_text(
+    (tmp_path / "my_cart.py").write_text(
         "import gymnasium as gym\n"
         "from dataclasses import replace\n"
         "from fpi import compiled\n"
@@ -428,7 +428,7 @@ def test_a_twin_of_your_own_is_found_through_its_module(monkeypatch, tmp_path):
     )
     monkeypatch.syspath_prepend(tmp_path)
     ranges = {"low": [-4.8, -10, -0.418, -10], "high": [4.8, 10, 0.418, 10]}
-    own = replace(CARTPOLE, env="my_twin:MyCart-v0", features={**TILES, **ranges}, episodes=20)
+    own = replace(CARTPOLE, env="my_cart:MyCart-v0", features={**TILES, **ranges}, episodes=20)
     run_study(study(0, only=own), tmp_path / "own", engine="compiled", backend=Local(1))
     expected = study(0, only=replace(own, env="CartPole-v1"))
     assert list(rows(tmp_path / "own").values()) == [rows_of_one(expected, tmp_path / "known")]

@@ -417,6 +417,18 @@ def test_an_agent_that_only_predicts_is_evaluated_by_that():
     assert history.covered_steps is None and np.isnan(history.covered_share)
 
 
+def test_a_subclass_with_a_predict_of_its_own_is_evaluated_by_that():
+    class Stubborn(fpi.PAC):
+        def predict(self, observation, stage, explore=True):
+            return 2
+
+    features = fpi.TileCoding([-1, 0], [1, 1], tiles=2, tilings=2, actions=3)
+    agent, env = Stubborn(features, actions=3, horizon=HORIZON, epsilon=1.0, ridge=0.5), Remembers()
+    assert fpi.evaluate(agent, env, 2, seed=4).covered_steps is None
+    assert env.actions == [2] * 2 * HORIZON
+    assert agent.policy()(np.zeros(2)) == 2
+
+
 def test_evaluating_changes_neither_agent_nor_run(tmp_path):
     agent, env = make_agent(), odd.Walk()
     first = agent.learn(env, 10, seed=0)

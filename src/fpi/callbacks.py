@@ -68,9 +68,9 @@ class _Log:
 class JsonlLog(_Log):
     """One line of JSON per episode, on disk as soon as the episode ends: `learn(..., callback=JsonlLog(path))`.
 
-    A line holds `episode` (from 0), `return` (the sum of raw rewards), `length` (steps), `explored` (the stage whose
-    step was stored, or -1), `frozen` (share of decisions taken at covered states), `data` (stored so far) and `seconds`
-    (since the log was opened, earlier runs included). A log that is there already is continued.
+    A line holds `episode` (from 0), `return` (the sum of raw rewards), `length` (steps), `stored_stage` (the stage
+    whose step was stored, or -1), `covered_share` (of decisions, those taken at covered states), `data` (stored so far)
+    and `seconds` (since the log was opened, earlier runs included). A log that is there already is continued.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -175,7 +175,7 @@ class _Run:
             return f"one history has {len(self.history)} episodes, the other {len(other.history)}"
         for i, (mine, yours) in enumerate(zip(self.history, other.history, strict=True)):
             if not np.array_equal(mine, yours):
-                return f"(return, length, explored) of episode {i + 1} are {mine.tolist()} and {yours.tolist()}"
+                return f"(return, length, stored_stage) of episode {i + 1} are {mine.tolist()} and {yours.tolist()}"
         for i, (ours, theirs) in enumerate(zip(self.episodes, other.episodes, strict=False)):
             if ours.actions != theirs.actions:
                 return f"the actions of episode {i + 1} are {ours.actions} and {theirs.actions}"
@@ -356,7 +356,7 @@ def the_history_tells_what_happened(bench: _Bench) -> None:
         )
         _require(
             -1 <= explored < length,
-            f"episode {number} of {length:.0f} steps has explored = {explored:.0f}",
+            f"episode {number} of {length:.0f} steps has stored_stage = {explored:.0f}",
             "Let it be a stage of the episode, counted from 0, or -1.",
         )
 

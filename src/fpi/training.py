@@ -365,11 +365,18 @@ def _policy_steps(
 
 
 def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
-    """The learned policy in the episode that comes `number` episodes after those learned from."""
-    if not hasattr(agent, "decide"):
+    """The learned policy in the episode that comes `number` episodes after those learned from.
+
+    That is `decide`, where there is one, unless a subclass has a `predict` of its own.
+    """
+    homes = [next((i for i, kind in enumerate(type(agent).__mro__) if name in vars(kind)), 0) for name in PREDICTING]
+    if not hasattr(agent, "decide") or homes[0] < homes[1]:
         return lambda observation, stage: Decision(agent.predict(observation, stage), None)
     episode = agent.episodes + number
     return lambda observation, stage: agent.decide(observation, stage, episode)
+
+
+PREDICTING = ("predict", "decide")
 
 
 class Policy:

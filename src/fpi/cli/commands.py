@@ -127,7 +127,7 @@ def start(
     A first look:
 
     fpi check CartPole-v1
-    fpi train CartPole-v1 --episodes 2000 --out cartpole.fpi
+    fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi
     fpi evaluate cartpole.fpi
     fpi render cartpole.fpi --out cartpole.gif
 
@@ -167,7 +167,7 @@ def train(
             "WIDTH",
             panel=LEARNING,
         ),
-    ] = 1.0,  # making.EPSILON, which would import much for `fpi --help`
+    ] = 1.0,  # config.EPSILON, which would import much for `fpi --help`
     ridge: Annotated[
         float | None,
         _option(
@@ -274,7 +274,7 @@ def train(
 
     Ctrl-C stops after the current episode and keeps what was learned.
 
-    Example: fpi train CartPole-v1 --episodes 2000 --out cartpole.fpi
+    Example: fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi
     """
     _at_least_1("--episodes", episodes)
     _at_least_1("--checkpoint-every", checkpoint_every)

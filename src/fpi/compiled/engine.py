@@ -93,7 +93,7 @@ def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
 
 
 def task_for(agent: Agent) -> loop.Task:
-    """The agent's features and settings, as compiled code takes them; without moves and seed."""
+    """The agent's features and settings, as compiled code takes them; without actions and seed."""
     features = agent.features
     if not isinstance(agent, PAC) or not isinstance(features, TileCoding | OneHot):
         raise InputError(
@@ -120,7 +120,7 @@ def task_for(agent: Agent) -> loop.Task:
 
 
 def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> TrainingState:
-    """Check that both fit; the trail to go on from has a seed, and no generator if the seed makes one."""
+    """Check that both fit; the state to go on from has a seed, and no generator if the seed makes one."""
     count = len(compiled_env.env_actions)
     if count != agent.actions:
         raise EnvironmentMismatch(

@@ -20,6 +20,7 @@ from fpi.training import environment_name
 
 # Wrappers of gymnasium.make that look on; a time limit at or beyond the horizon changes nothing either.
 ONLOOKERS = (gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
+DRAWING = ("render", "screen", "width", "height")  # attributes that change pictures only
 LOOK = 100  # steps of the environment itself, to see that it is the one it says it is
 ALIKE = 1e-6  # largest difference on the way
 
@@ -37,7 +38,7 @@ class CompiledEnv:
     reset: Callable[..., Any]
     """reset(rng, state, observation) begins an episode; it draws from `rng` what the environment draws, in order."""
     step: Callable[..., Any]
-    """step(state, move, observation) -> (reward, terminated)"""
+    """step(state, action, observation) -> (reward, terminated)"""
     state: int
     """How many numbers the state has."""
     observations: Space[Any]
@@ -68,7 +69,7 @@ class CompiledEnv:
             ) from error
         if not env_actions.size or not np.isfinite(env_actions).all():
             raise InputError(
-                f"the compiled environment {self.name!r} needs at least one move, and finite numbers in each."
+                f"the compiled environment {self.name!r} needs at least one action, and finite numbers in each."
             )
         object.__setattr__(self, "env_actions", env_actions)
 
@@ -86,7 +87,7 @@ _KNOWN: dict[str, CompiledEnv] = {}
 
 
 def register(compiled_env: CompiledEnv) -> CompiledEnv:
-    """Let `find` know a compiled environment of your own."""
+    """Let `get` know a compiled environment of your own."""
     _KNOWN[compiled_env.name] = compiled_env
     return compiled_env
 
@@ -136,6 +137,13 @@ def compiled_env_of(env: Env) -> CompiledEnv:
             f"compiled episodes are those of {compiled_env.environment}, and this is {name}. Make it by "
             f'gymnasium.make("{compiled_env.name}") alone, or use engine="gymnasium".'
         )
+    plain = _constants(compiled_env.name)
+    changed = sorted(name for name, value in plain.items() if vars(layer).get(name) != value)
+    if changed:
+        raise InputError(
+            f'compiled episodes are those of gymnasium.make("{compiled_env.name}"), and here {", ".join(changed)} was '
+            'changed. Use engine="gymnasium", which steps it as it is.'
+        )
     found = get_generator(env)
     try:
         limit = min(LOOK, compiled_env.time_limit or LOOK)
@@ -150,6 +158,22 @@ def compiled_env_of(env: Env) -> CompiledEnv:
             'engine="gymnasium", which steps it as it is.'
         )
     return compiled_env
+
+
+def _constants(name: str) -> dict[str, float]:
+    """The numbers among the attributes of a new environment that playing does not change."""
+
+    def numbers() -> dict[str, float]:
+        found = vars(env.unwrapped).items()
+        return {name: value for name, value in found if isinstance(value, int | float) and not name.startswith(DRAWING)}
+
+    env = gym.make(name)
+    before = numbers()
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    after = numbers()
+    env.close()
+    return {name: value for name, value in before.items() if after.get(name) == value}
 
 
 @dataclass(frozen=True)
@@ -196,12 +220,12 @@ def compare(
             largest = max(largest, _difference(observation, seen))
             action = int(choices.integers(count)) if policy is None else policy(observation, length)
             observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
-            twin_reward, twin_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
+            compiled_reward, compiled_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
             length += 1
             returns[0] += float(reward)
-            returns[1] += twin_reward
+            returns[1] += compiled_reward
             ended = terminated or truncated
-            if ended != (twin_terminated or length == compiled_env.time_limit):
+            if ended != (compiled_terminated or length == compiled_env.time_limit):
                 returns[1] = math.nan
                 break
         else:

@@ -1,4 +1,4 @@
-"""The two ways to play: Gymnasium's environments, or whole episodes inside one compiled loop. Their rows are equal."""
+"""Two ways to play: Gymnasium's environments, or whole episodes inside one compiled loop. Their returns are equal."""
 
 from __future__ import annotations
 
