@@ -105,7 +105,7 @@ def test_help_explains_every_option_within_80_columns(command):
 def test_help_of_fpi_names_the_commands_and_what_to_type_first():
     text = fpi_("--help")
     assert max(map(len, text.splitlines())) <= 80
-    assert "fpi train CartPole-v1 --episodes 2000 --out cartpole.fpi" in text
+    assert "fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi" in text
     for command in COMMANDS:
         assert re.search(rf"│ {command} +[A-Z]", text)
     assert (

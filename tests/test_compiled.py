@@ -562,7 +562,7 @@ def test_what_does_not_fit_is_refused():
         compiled.get("Pong-v0")
     with pytest.raises(InputError, match="numba.njit"):
         dataclasses.replace(cartpole, step=lambda state, move, observation: (1.0, True))
-    with pytest.raises(InputError, match="at least one move"):
+    with pytest.raises(InputError, match="at least one action"):
         dataclasses.replace(cartpole, env_actions=[])
     with pytest.raises(EnvironmentMismatch, match="its compiled version 2"):
         compiled.compare(cartpole, gym.make("MountainCar-v0"), 1)
