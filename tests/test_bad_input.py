@@ -23,6 +23,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from literal import pick
+from support.agents import datasets_of
 
 import fpi
 from fpi import model_files
@@ -106,8 +107,7 @@ def load(path, features=tiles):
 
 def numbers(agent):
     """Everything that an agent has stored."""
-    levels = [(level,) for level in range(1, agent.levels + 1)] if hasattr(agent, "levels") else [()]
-    data = (agent.dataset(stage, *level) for level in levels for stage in range(agent.horizon))
+    data = datasets_of(agent)
     return [(d.features.tolist(), d.actions.tolist(), d.targets.tolist(), d.episodes.tolist()) for d in data]
 
 
@@ -273,6 +273,7 @@ class LineInterrupt:
         return self.line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "features"), [(fpi.PAC, tiles), (fpi.PAC, function), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
 )
@@ -340,6 +341,7 @@ def keyed():
     return fpi.features.Function(linear, 3, key=lambda observation: tuple(observation))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "features"), [(fpi.Regret, tiles), (fpi.Regret, keyed), (fpi.Eluder, candidates), (fpi.Eluder, ball)]
 )

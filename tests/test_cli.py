@@ -160,6 +160,7 @@ def test_algorithms_with_levels_are_trained_resumed_and_evaluated(folder, option
     assert "fpi/TableBandit-v0" in fpi_("evaluate", "whole.fpi", "--episodes", 5)
 
 
+@pytest.mark.process
 def test_train_evaluate_render_resume_in_separate_processes(folder):
     options = ("CartPole-v1", *SMALL, "--explore", "widest", "--episodes", "10", "--seed", "4")
     first = run("train", *options, "--out", "parts.fpi", "--log", "parts.jsonl")
@@ -685,6 +686,7 @@ def cart():
     return fpi.load("cart.fpi")
 
 
+@pytest.mark.slow
 def test_the_gif_shows_the_policy(cart):
     text = fpi_("render", "cart.fpi", "--out", "cart.gif", "--seed", 5, "--episodes", 2)
     env = gym.make("CartPole-v1", render_mode="rgb_array")

@@ -16,6 +16,7 @@ import layered
 import numpy as np
 import pytest
 from layered import LayeredMDP
+from support.agents import datasets_of
 
 import fpi
 from fpi import algorithms
@@ -168,8 +169,7 @@ def test_the_contract_is_tried_where_agents_explore_and_where_they_are_sure(name
 
 def contents(agent):
     """Every number an agent holds."""
-    levels = [(level,) for level in range(1, agent.levels + 1)] if hasattr(agent, "levels") else [()]
-    data = [agent.dataset(stage, *level) for level in levels for stage in range(agent.horizon)]
+    data = datasets_of(agent)
     return {
         "features": np.concatenate([each.features for each in data]),
         "actions": np.concatenate([each.actions for each in data]),

@@ -8,19 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from layered import LayeredMDP
+from support.worlds import bandit
 
 import fpi
 from fpi import function_classes, testbeds
 from fpi.function_classes import FiniteClass
 
 MIRRORED = np.array([[[0.8, 0.2]], [[0.2, 0.8]]])  # two candidates for one state and two actions
-
-
-def bandit(*means):
-    """One state and no noise."""
-    env = LayeredMDP(0, horizon=1, states=1, actions=len(means), rewards="fixed")
-    env.mean[0, 0] = means
-    return env
 
 
 def learned(episodes=7, tables=MIRRORED, **settings):

@@ -4,18 +4,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from layered import LayeredMDP
+from support.worlds import bandit
 
 import fpi
 
 RULES = ["paper", "stage", "interval"]
 every_rule = pytest.mark.parametrize("elimination", RULES)
-
-
-def bandit(*means):
-    """One state and no noise."""
-    env = LayeredMDP(0, horizon=1, states=1, actions=len(means), rewards="fixed")
-    env.mean[0, 0] = means
-    return env
 
 
 def learned(*means, episodes=6, **settings):

@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from literal import mix
 
 import fpi
 from benchmarks.testbeds import time_table, verification_table
@@ -635,12 +636,6 @@ def test_the_numbers_are_the_same_for_ever():
     for state in ((0, 99, -1, -1), (1, 99, 2, -1), (2, 99, 2, 1), (3, 0, -1, -1)):
         digest.update(corridor.phi(state).tobytes())
     assert digest.hexdigest()[:16] == "a7b0dc63654b66f6"
-
-
-def mix(z):
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
-    return z ^ z >> 31
 
 
 def literal_direction(seed, purpose, state, action, dim):

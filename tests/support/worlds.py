@@ -59,6 +59,13 @@ class World:
         return literal, env, [literal.learn_episode(env) for _ in range(self.episodes)]
 
 
+def bandit(*means: float) -> LayeredMDP:
+    """One state and no noise."""
+    env = LayeredMDP(0, horizon=1, states=1, actions=len(means), rewards="fixed")
+    env.mean[0, 0] = means
+    return env
+
+
 def settings_of(
     worlds: dict[str, Any], first: Sequence[Any], second: Sequence[Any], count: int
 ) -> set[tuple[Any, ...]]:
