@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import fpi
-from fpi import _kernels
 from fpi.datasets import Datasets, ExploringStep
+from fpi.kernels.cover import first_cover
 
 SIZES = (100, 1_000, 10_000)
 
@@ -64,15 +64,9 @@ def _seen(features: Any, n: int) -> float:
         indices, values = data.rows(observe() if i > 1 else state, 0)  # both actions of `state` come first
         data.append(ExploringStep(indices[0], values[0], None), 0, i % 2, rng.random(), i)
     decide = data.begin_episode(2**62, "first", 0, n)
-    decide(state, 0)
-
-    def act() -> Any:
-        return (
-            data.begin_episode(2**62, "first", 0, n)(state, 0) if tiles else decide(state, 0)
-        )  # tiles count stages on
-
-    assert act() & 1 == 0
-    return _best(act, 2_000)
+    _, explores = decide(state, 0)
+    assert not explores
+    return _best(lambda: decide(state, 0), 2_000)
 
 
 def _dense(d: int, n: int) -> tuple[float, int]:
@@ -85,12 +79,9 @@ def _dense(d: int, n: int) -> tuple[float, int]:
     phi = rng.normal(size=(1, d))
     phi /= np.linalg.norm(phi)
     epsilon = float(ridge.widths(phi)[n // 3, 0])  # covered after a third of the data
-    assert ridge._bank is not None
-    view, none = ridge._bank.view, np.empty((1, 0), np.int32)
-    out = np.empty(1), np.empty(1), np.empty(1)
 
     def act() -> Any:
-        return _kernels.consult(view, 0, none, phi, epsilon * 1.001, np.ones(len(phi), np.bool_), *out)
+        return first_cover(ridge._store, 0, np.empty(0, np.int32), phi[0], epsilon * 1.001)
 
     assert act() > 0
     return _best(act, 20), ridge.nbytes

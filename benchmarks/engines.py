@@ -15,6 +15,7 @@ from rich.table import Table
 import fpi
 from fpi import compiled
 from fpi.compiled import loop
+from fpi.kernels.objects import VECTOR
 
 EPISODES = 2_000
 WHOLE = 55_000  # episodes of a run of Figure 2
@@ -26,7 +27,7 @@ FUNCTIONS = types.FunctionType(loop.RESET), types.FunctionType(loop.STEP)
 MOVES = types.Array(types.float64, 2, "C")
 
 
-@njit([types.void(*FUNCTIONS, types.npy_rng, MOVES, INTEGERS, INTEGERS, loop.VECTOR, loop.VECTOR)])
+@njit([types.void(*FUNCTIONS, types.npy_rng, MOVES, INTEGERS, INTEGERS, VECTOR, VECTOR)])
 def bare(reset, step, rng, env_actions, actions, lengths, state, observation):  # type: ignore[no-untyped-def]
     at = 0
     for length in lengths:

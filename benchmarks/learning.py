@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fpi
-from fpi import _kernels
+from fpi.kernels.choose import best
 
 EPISODES = 3_000
 KEPT = 20  # inverse covariances per stage in the paper's scheme
@@ -175,7 +175,7 @@ class DenseScheme:
             return int(np.flatnonzero(newest > threshold)[0]), False
         for inverse, theta in inverses:  # oldest kept prefix first
             if (self.widths(phi, inverse) <= threshold).all():
-                return int(_kernels.best(self.values(phi, theta), np.full(2, -1.0))), True
+                return int(best(self.values(phi, theta), np.ones(2, np.bool_))), True
         raise AssertionError
 
     def values(self, phi: Any, theta: Any) -> Any:

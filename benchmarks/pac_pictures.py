@@ -86,7 +86,7 @@ def map_freezing(instance: Instance, seed: int) -> FreezeMap:
 
     def look(after: int) -> None:
         for stage, column in list(waiting):
-            if agent.datasets.consult(testbed.observation((stage, column)), stage).covered_at is not None:
+            if agent.decide(testbed.observation((stage, column)), stage).covered:
                 frozen[stage, column] = after
                 del waiting[stage, column]
 

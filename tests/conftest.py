@@ -2,14 +2,15 @@
 
 import pytest
 
-from fpi import datasets, regression
+from fpi import datasets
+from fpi.kernels import ridge
 
 
 @pytest.fixture(autouse=True)
 def little_room():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "ROOM", 256)
-        patch.setattr(regression, "ROOM", 16)
+        patch.setattr(datasets, "ROOM", 1)
+        patch.setattr(ridge, "SPARSE_ROOM", 1)
         yield
 
 

@@ -21,6 +21,7 @@ import fpi
 from fpi import compiled
 from fpi.compiled import engine, env, loop, tasks
 from fpi.errors import CoverageWarning, EnvironmentMismatch, InputError
+from fpi.kernels import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*environment InvertedPendulum-v4 is out of date")
 ROOT = Path(__file__).parents[1]
@@ -250,18 +251,18 @@ def test_a_seed_alone_is_kept_and_a_new_one_starts_afresh(tmp_path):
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.floats(-1e-8, 1e-8), max_size=40))
 def test_sums_are_rounded_as_fsum_does(terms):
-    assert loop.exact_sum(np.array(terms)) == math.fsum(terms)
+    assert numerics.exact_sum(np.array(terms)) == math.fsum(terms)
 
 
 @pytest.mark.process
 def test_one_loop_serves_all_environments_and_stays_on_disk():
     compiled.learn(corridor_agent(), CORRIDOR, 5, seed=0)
     compiled.learn(cartpole_agent(), compiled.get("CartPole-v1"), 5, seed=0)
-    assert len(loop.run.signatures) == 1
+    assert len(loop.go_on.signatures) == 1
     code = (
         "import sys; sys.path.insert(0, 'tests'); import test_compiled as t; from fpi import compiled\n"
         "compiled.learn(t.corridor_agent(), t.CORRIDOR, 5, seed=0)\n"
-        "print(sum(t.loop.run.stats.cache_hits.values()), sum(t.loop.run.stats.cache_misses.values()))"
+        "print(sum(t.loop.go_on.stats.cache_hits.values()), sum(t.loop.go_on.stats.cache_misses.values()))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "0"]

@@ -24,15 +24,15 @@ SOURCE = Path(fpi.__file__).parent
 SMALL = """
 import json
 import numpy as np
-from fpi import _kernels
+from fpi.kernels import numerics
 from fpi.testbeds import _hash
 
 found = {"hash": int(_hash.below(1, 2, (3, 4), 5, 1_000_000))}
 try:
-    found["dot"] = float(_kernels.dot(np.full(3, 2.0), np.full(3, 3.0)[:2]))
+    found["dot"] = float(numerics.dot(np.full(3, 2.0), np.full(3, 3.0)[:2]))
 except IndexError:
     found["dot"] = "out of bounds"
-used = [_hash.below, _hash.key, _kernels.dot]
+used = [_hash.below, _hash.key, numerics.dot]
 found["compiled"] = sum(sum(each.stats.cache_misses.values()) for each in used)
 print(json.dumps(found))
 """
@@ -60,7 +60,7 @@ data = ball.prefixes(epsilon=0.5, beta=lambda k: 0.01)
 data.append(rows[0], 0.5)
 found["classes"] = data.widths(rows, 1).tolist()
 agent = corridor_agent(explore="first")
-compiled.learn(agent, corridor_env(), 4, seed=0)  # room for the first datum is made by Python
+compiled.learn(agent, corridor_env(), 4, seed=0)
 found["compiled"] = targets(agent)
 agent = corridor_agent(explore="first")
 agent.learn(Corridor(), 4, seed=0)
@@ -106,10 +106,10 @@ def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     assert run(package, SMALL) == first | {"compiled": 0}
     edit(package, "compare.py", "import json\n", "import json  # of no concern\n")
     assert run(package, SMALL) == first | {"compiled": 0}
-    edit(package, "_kernels.py", *MIX)
+    edit(package, "kernels/numerics.py", *MIX)
     changed = run(package, SMALL)
     assert changed["hash"] != first["hash"] and changed["compiled"] > 0
-    edit(package, "_kernels.py", *reversed(MIX))
+    edit(package, "kernels/numerics.py", *reversed(MIX))
     assert run(package, SMALL) == first
 
 
@@ -122,7 +122,7 @@ def test_checked_indices_are_not_taken_for_unchecked_ones(package):
 def test_the_cache_may_be_elsewhere(package, tmp_path, place):
     """Where users say, or, if the folder of the package cannot be written to, where numba keeps such things."""
     if place == "XDG_CACHE_HOME":
-        for folder in (package, package / "testbeds"):
+        for folder in (package / "kernels", package / "testbeds"):
             (folder / "__pycache__").touch()  # a file of that name: there is no way to make the folder
     elsewhere = {place: str(tmp_path / "elsewhere")}
     first = run(package, SMALL, **elsewhere)
@@ -133,14 +133,14 @@ def test_the_cache_may_be_elsewhere(package, tmp_path, place):
 
 @pytest.mark.slow
 def test_an_edit_is_seen_in_every_room(tmp_path):
-    """The heart is one file today, so all of it is compiled once more."""
+    """Everything that uses numbers is compiled once more."""
     package = tmp_path / "fpi"
     shutil.copytree(SOURCE, package)  # with what is compiled already
     before = run(package, ROOMS)
-    edit(package, "_kernels.py", "bank.floats[datum, TARGET] = target", "bank.floats[datum, TARGET] = 2.0 * target")
+    edit(package, "kernels/append.py", "datum.target = target", "datum.target = 2.0 * target")
     dot = "return (s0 + s1) + (s2 + s3)\n\n\n@jit_inline\ndef dot_at"
-    edit(package, "_kernels.py", dot, dot.replace("(s0", "2.0 * (s0", 1))
-    edit(package, "_kernels.py", *MIX)
+    edit(package, "kernels/numerics.py", dot, dot.replace("(s0", "2.0 * (s0", 1))
+    edit(package, "kernels/numerics.py", *MIX)
     after = run(package, ROOMS)
     for engine in ("Gymnasium", "compiled"):
         assert before[engine] and after[engine] == [2 * target for target in before[engine]]
@@ -183,8 +183,8 @@ def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):
 @pytest.mark.parametrize(
     ("source", "named"),
     [
-        ("from fpi._kernels import dot, mix", {"fpi._kernels"}),
-        ("from fpi import _kernels as loops, features  # both", {"fpi._kernels", "fpi.features"}),
+        ("from fpi.kernels.numerics import dot, mix", {"fpi.kernels.numerics"}),
+        ("from fpi import kernels as loops, features  # both", {"fpi.kernels", "fpi.features"}),
         (
             "    from fpi.function_classes import (\n    linear,\n    beta as b,\n)",
             {"fpi.function_classes.linear", "fpi.function_classes"},
@@ -215,5 +215,10 @@ def test_imports_are_those_that_python_sees():
 
 
 def test_what_a_module_reaches_is_itself_and_what_it_imports_by_way_of_others():
-    assert _compiling.reached("fpi.compiled.loop") == {"fpi.compiled.loop", "fpi._kernels", "fpi._compiling"}
+    assert _compiling.reached("fpi.kernels.tiles") == {"fpi.kernels.tiles", "fpi._compiling"}
+    assert _compiling.reached("fpi.compiled.loop") >= {
+        "fpi.compiled.loop",
+        "fpi.kernels.append",
+        "fpi.kernels.numerics",
+    }
     assert {"fpi.errors", "fpi.envs"} <= _compiling.reached("fpi.compiled.env")

@@ -65,7 +65,9 @@ def test_optimal_play_loses_nothing_at_all():
     testbed = testbeds.HubCorridor(seed=2)
     log = callbacks.GapLog(testbed)
     learner = baselines.Uniform(actions=testbed.actions, horizon=testbed.horizon)
-    learner.begin_episode = lambda training_state: lambda seen, stage: 2 * testbed.optimal_action(testbed.state(seen))
+    learner.begin_episode = lambda training_state: (
+        lambda seen, stage: (testbed.optimal_action(testbed.state(seen)), False)
+    )
     learner.learn(testbed.env(), 100, seed=0, callback=log)
     assert log.gaps.tolist() == [0.0] * 100
 

@@ -35,7 +35,7 @@ class ExploresTooLong(PAC):
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings)
-        self.datasets.threshold /= 10
+        self.datasets.thresholds[0] /= 10
 
 
 class DoesNotFreeze(PAC):
@@ -120,8 +120,9 @@ class PlaysTheWorst(PAC):
         decide = super().begin_episode(training_state)
 
         def worst(observation, stage):
-            code = decide(observation, stage)
-            return code if code & 1 else 2 * int(self.datasets.consult(observation, stage).values.argmin())
+            action, explores = decide(observation, stage)
+            known = self.datasets.look(self.datasets.rows(observation, stage), stage)
+            return (action, True) if explores else (int(known.values.argmin()), False)
 
         return worst
 

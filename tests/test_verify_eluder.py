@@ -42,7 +42,7 @@ class RemembersNothing(Eluder):
     """Looks again at every state, so that a mutant cannot hide behind what was known before."""
 
     def _levels_at(self, rows, observation, stage, until):
-        self._remembered.clear()
+        self._frozen.clear()
         return super()._levels_at(rows, observation, stage, until)
 
 

@@ -23,7 +23,10 @@ IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call: no fastmath, division as numpy does it, and without the global lock."""
+    """Compile a function at its first call: no fastmath, and division as numpy does it.
+
+    Python's global lock stays, so that no two threads can meet in one object.
+    """
     return _compiled(function)
 
 
@@ -33,7 +36,7 @@ def jit_inline(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    options |= {"error_model": "numpy", "nogil": True}
+    options["error_model"] = "numpy"
     dispatcher = njit(cache=True, **options)(function)
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if not hasattr(file, "_source_stamp"):  # another numba: rather compile in every process than run stale code

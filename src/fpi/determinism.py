@@ -275,9 +275,10 @@ class _Episode:
 
     def feature_norm(self, features: FeatureMap) -> float:
         """The largest norm of the features of this episode's decisions."""
+        active = getattr(features, "active", None)
         norms = (
-            np.linalg.norm(features.active(observation, stage)[1])
-            if hasattr(features, "active")
+            np.linalg.norm(active(observation, stage)[1])
+            if active is not None
             else np.linalg.norm(features(observation, stage), axis=1).max()
             for stage, observation in enumerate(self.observations[: len(self.actions)])
         )

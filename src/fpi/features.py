@@ -16,15 +16,15 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from fpi._kernels import tile_indices
 from fpi._validation import check_positive, check_whole
 from fpi.envs import action_count, observation_box, observation_range
 from fpi.errors import InputError
+from fpi.kernels.tiles import tile_indices
 
 if TYPE_CHECKING:
     import gymnasium
@@ -59,6 +59,25 @@ class FeatureMap(Protocol):
 
     def __call__(self, observation: Any, stage: int) -> FloatArray:
         """The feature matrix, one row per action."""
+
+
+class OptionalMethods(NamedTuple):
+    """What a feature map, or a class of functions, can do beyond what it must; None where it cannot."""
+
+    rows: Callable[[Any, int], Any]
+    """ψ(s) of a dense action-separate map, else the feature matrix."""
+    active: Callable[[Any, int], tuple[IndexArray, FloatArray]] | None
+    key: Callable[[Any, int], Hashable] | None
+    to_config: Callable[[], Any] | None
+
+
+def optional_methods(features: Any) -> OptionalMethods:
+    """Asked once, by whoever is given the features."""
+    active, state, key, to_config = (getattr(features, name, None) for name in OPTIONAL)
+    return OptionalMethods(state or features, active, key, to_config)
+
+
+OPTIONAL = ("active", "state", "key", "to_config")
 
 
 class _Separate:

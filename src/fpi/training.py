@@ -38,7 +38,7 @@ class TrainingState:
     environment: str | None = None  # what it learned on
     visits: NDArray[np.int64] | None = field(default=None, compare=False)
     """Per stage, the decisions taken there and those of them at covered states, except for the uncounted."""
-    uncounted: tuple[bytes, Any] | None = field(default=None, compare=False)
+    uncounted: tuple[bytearray, Any] | None = field(default=None, compare=False)
     """Per-episode exploration flags, as a linked list (newest, rest); folded into `visits` in batches."""
 
     def counted(self, horizon: int) -> TrainingState:
@@ -80,7 +80,7 @@ class Learner(Player, Protocol):
     training_state: TrainingState
 
     def begin_episode(self, training_state: TrainingState) -> Act:
-        """How to act in the coming episode: (observation, stage) -> 2 * action, plus 1 if it explores."""
+        """How to act in the coming episode: (observation, stage) -> (action, whether it explores)."""
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """End the episode: from now on `training_state` holds. `explored` is the (stage, action, return) to store."""
@@ -178,8 +178,8 @@ def learn(
             if watched:
                 _watch(env, number, before, play, env_actions)
             learner.end_episode(training_state, _explored(learner, play))
-            rows.append((play.total_reward, len(play.codes), play.stored_stage, play.covered_steps))
-            tick(1, play.total_reward, len(play.codes), play.covered_steps)
+            rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
+            tick(1, play.total_reward, len(play.actions), play.covered_steps)
             if callback is not None:
                 if callback(_episode(learner, number, play)):
                     break
@@ -195,12 +195,12 @@ def learn(
 class _Play:
     """The raw record of an episode."""
 
-    codes: list[int]
+    actions: list[int]
     rewards: list[float]
     total_reward: float
     observations: list[NDArray[Any]]
     end: tuple[bool, bool]
-    exploring: bytes
+    exploring: bytearray
     """1 at uncovered states, 0 at covered ones."""
 
     @property
@@ -217,9 +217,10 @@ def _play(
     learner: Learner, env: Env, training_state: TrainingState, observation: Any, env_actions: EnvActions, keep: bool
 ) -> _Play:
     """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
-    decide = learner.begin_episode(training_state)
+    act = learner.begin_episode(training_state)
     step = env.step
-    codes: list[int] = []
+    actions: list[int] = []
+    exploring = bytearray()
     rewards: list[float] = []
     observations: list[NDArray[Any]] = []
     stage = 0
@@ -228,9 +229,10 @@ def _play(
         for stage in range(learner.horizon):
             if keep:
                 observations.append(np.array(observation))
-            code = decide(observation, stage)
-            observation, reward, terminated, truncated, _ = step(env_actions[code])
-            codes.append(code)
+            action, explores = act(observation, stage)
+            observation, reward, terminated, truncated, _ = step(env_actions[action])
+            actions.append(action)
+            exploring.append(1 if explores else 0)
             rewards.append(reward)  # type: ignore[arg-type]
             if terminated or truncated:
                 break
@@ -240,17 +242,13 @@ def _play(
             "episode."
         ) from error
     ret = _checked_return(learner.rewards, rewards, training_state.episodes)
-    if truncated and not terminated and len(codes) < learner.horizon:
+    if truncated and not terminated and len(actions) < learner.horizon:
         raise EnvironmentMismatch(
-            f"the environment cut episode {training_state.episodes + 1} off after {len(codes)} steps, before the "
+            f"the environment cut episode {training_state.episodes + 1} off after {len(actions)} steps, before the "
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
-            f"horizon={len(codes)} or less."
+            f"horizon={len(actions)} or less."
         )
-    exploring = bytes(codes).translate(ODD) if len(env_actions) <= 256 else bytes([code & 1 for code in codes])
-    return _Play(codes, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
-
-
-ODD = bytes([code & 1 for code in range(256)])
+    return _Play(actions, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -285,12 +283,12 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
         return None
     low, high = learner.rewards.low, learner.rewards.high
     stages = learner.horizon - stage  # absorbing ones pay the raw reward 0
-    return stage, play.codes[stage] >> 1, (math.fsum(play.rewards[stage:]) - stages * low) / (high - low)
+    return stage, play.actions[stage], (math.fsum(play.rewards[stage:]) - stages * low) / (high - low)
 
 
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:
     """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
-    actions = [env_actions[code] for code in play.codes]
+    actions = [env_actions[action] for action in play.actions]
     report = replay(env, before, actions, play.observations, end=play.end)
     if report is None and number == 0:
         warnings.warn(
@@ -314,7 +312,7 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
         number=number,
         agent=learner,
         observations=play.observations,
-        actions=np.array(play.codes, np.int64) >> 1,
+        actions=np.array(play.actions, np.int64),
         rewards=np.array(play.rewards, np.float64),
         stored_stage=play.stored_stage,
         covered_steps=play.covered_steps,
@@ -358,7 +356,7 @@ def _policy_steps(
     def act(observation: Any, stage: int) -> np.int64:
         nonlocal covered
         action, covered = decide(observation, stage)
-        return env_actions[2 * action]
+        return env_actions[action]
 
     for _, reward, _, _ in envs.rollout(env, observation, act, agent.horizon):
         yield reward, covered
@@ -406,9 +404,9 @@ class Policy:
 
 
 def _env_actions(env: Env, learner: Player) -> EnvActions:
-    """The environment's own action for every code; numpy's integers are what its space checks fastest."""
+    """The environment's own actions; numpy's integers are what its space checks fastest."""
     first = envs.check_spaces(env, learner.actions)
-    return [np.int64(first + (code >> 1)) for code in range(2 * learner.actions)]
+    return [np.int64(first + action) for action in range(learner.actions)]
 
 
 def environment_name(env: Env) -> str:

@@ -11,10 +11,10 @@ class StoresTooMuch:
         self.uncovered = []
 
         def marking(observation, stage):
-            code = decide(observation, stage)
-            if code & 1:
-                self.uncovered.append((self.datasets.kept, stage, code >> 1))
-            return code
+            action, explores = decide(observation, stage)
+            if explores:
+                self.uncovered.append((self.datasets.kept, stage, action))
+            return action, explores
 
         return marking
 
@@ -53,8 +53,8 @@ class ChangesLooks:
         super().__init__(*args, **settings)
         look = self.datasets.look
 
-        def look_and_change(rows, stage, level, allowed, known=None):
-            return self.changed(look(rows, stage, level, allowed, known), rows, stage, level, allowed)
+        def look_and_change(rows, stage, level, allowed, key=None):
+            return self.changed(look(rows, stage, level, allowed, key), rows, stage, level, allowed)
 
         self.datasets.look = look_and_change
 
@@ -103,9 +103,9 @@ class PlaysTheWorst:
         decide = super().begin_episode(training_state)
 
         def worst(observation, stage):
-            code = decide(observation, stage)
+            answer = decide(observation, stage)
             if training_state.episodes % self.every == 0:
-                return code
-            return 2 * int(self.level_states(observation, stage)[0].values.argmin())
+                return answer
+            return int(self.level_states(observation, stage)[0].values.argmin()), False
 
         return worst

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from fpi import determinism, model_files, training
 from fpi._validation import check_real, check_whole, is_whole
 from fpi.algorithms.theory import Constants
-from fpi.datasets import EXPLORING, Act, Datasets, ExploringStep
+from fpi.datasets import Act, Datasets, ExploringStep
 from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
+from fpi.features import optional_methods
 from fpi.history import History
+from fpi.kernels.choose import EXPLORING
 from fpi.training import Callback, Decision, Policy, TrainingState
 
 MOST_CELLS = 10_000_000
@@ -303,7 +305,8 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
             )
         if meta["features"] is not None:
             known = kind.from_config(meta["features"])
-            if features is not None and _description(features) != meta["features"]:
+            given = optional_methods(features).to_config
+            if features is not None and (given is None or given() != meta["features"]):
                 raise ModelFileError(
                     f"{path} was learned with other features than those given: {str(meta['features'])[:200]}. Leave "
                     "`features` out, the file has its own."
@@ -350,10 +353,6 @@ def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: 
     ):
         raise InputError(f"{training_state.episodes} episodes with the seed {training_state.seed} do not fit its data")
     return training_state
-
-
-def _description(features: Any) -> Any:
-    return features.to_config() if hasattr(features, "to_config") else None
 
 
 def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], samples: list[Any]) -> None:

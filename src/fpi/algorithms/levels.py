@@ -22,17 +22,17 @@ Data exist for levels below L-bar only, so at L-bar itself any action of A^(L-ba
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import _kernels
 from fpi._validation import is_whole
 from fpi.algorithms.agent import Agent, Common
-from fpi.datasets import EXPLORING, Act, Dataset
+from fpi.datasets import Act, Dataset
 from fpi.errors import InputError
+from fpi.kernels.choose import EXPLORING, best, eliminate, explore
 from fpi.training import Decision, TrainingState
 
 MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
@@ -70,14 +70,6 @@ class LevelState(NamedTuple):
     """How far each value may be off, as far as the elimination counts it per action."""
     threshold: float
     """Elimination threshold: what value plus error has to reach, eq. (7)."""
-
-
-@dataclass
-class _Known:
-    """What is remembered of a state that may come back: frozen levels, and how far the query of the next has come."""
-
-    frozen: list[LevelState] = field(default_factory=list)
-    progress: Any = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,7 @@ class LeveledAgent(Agent):
         self.played = ()
         self._everything = np.ones(self.actions, np.bool_)
         self._playing: list[int] = []
-        self._remembered: dict[tuple[int, Hashable], _Known] = {}
+        self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
     def level_gap(self, level: int) -> float:
         """Delta_l, the accuracy of level l."""
@@ -168,21 +160,21 @@ class LeveledAgent(Agent):
         level = min(episode + 1, self.levels + 1)  # line 3
         self._playing = playing = []
 
-        def decide(observation: Any, stage: int) -> int:
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
             nonlocal level
             rows = self.datasets.rows(observation, stage)
             level_states = self._levels_at(rows, observation, stage, min(level, self.levels))
             last = level_states[-1]
             if last.action is not None:  # lines 6 to 8
                 playing.append(level)
-                return 2 * last.action
+                return last.action, False
             level = last.level  # lines 10 to 12
             playing.append(level)
             action = self._explore(level_states, seed, episode, stage)
             self.datasets.keep(rows, observation, action, level)
-            return 2 * action + 1
+            return action, True
 
-        return decide
+        return act
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 17 to 20; the level was kept with the step."""
@@ -192,29 +184,28 @@ class LeveledAgent(Agent):
     def _levels_at(self, rows: Any, observation: Any, stage: int, until: int) -> list[LevelState]:
         """The state at levels 1, 2, ... `until`, or up to the first that does not cover it."""
         key = self.datasets.key(observation, stage)
-        known = None if key is None else self._remembered.setdefault((stage, key), _Known())
-        level_states = [] if known is None else known.frozen[:until]
+        frozen = [] if key is None else self._frozen.setdefault((stage, key), [])
+        level_states = frozen[:until]
         while len(level_states) < until:
-            level_state = self._next_level(rows, stage, level_states, known)
+            level_state = self._next_level(rows, stage, level_states, key)
             level_states.append(level_state)
             if level_state.covered is None:
                 break
-            if known is not None:
-                known.progress = None  # first, since an interrupt may come in between
-                known.frozen.append(level_state)
+            if key is not None:
+                frozen.append(level_state)
         return level_states
 
-    def _next_level(self, rows: Any, stage: int, below: list[LevelState], known: _Known | None = None) -> LevelState:
+    def _next_level(self, rows: Any, stage: int, below: list[LevelState], key: Hashable | None = None) -> LevelState:
         """The state one level above those it is frozen at."""
         level = len(below) + 1
         allowed = below[-1].survives if below else self._everything
         assert allowed is not None
-        k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, known)
+        k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, key)
         if k is None:
             return LevelState(level, None, allowed, uncovered, values, widths, None, None, np.zeros(self.actions), 0.0)
         errors, survives = np.empty(self.actions), np.empty(self.actions, np.bool_)
         margins = self.margins(stage, level, k)
-        action, threshold = _kernels.eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
+        action, threshold = eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
         return LevelState(level, k, allowed, uncovered, values, widths, action, survives, errors, threshold)
 
     def _explore(self, level_states: Sequence[LevelState], seed: int, episode: int, stage: int) -> int:
@@ -222,9 +213,8 @@ class LeveledAgent(Agent):
         last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
         values = level_states[-2].values if last.level > 1 else last.values
-        candidates = np.where(last.uncovered, -1.0, 0.0)
         rule = EXPLORING[self.settings.explore]
-        action: int = _kernels.explore(rule, candidates, np.square(last.widths), values, seed, episode, stage)
+        action: int = explore(rule, last.uncovered, last.widths, values, seed, episode, stage)
         return action
 
     # --- questions ----------------------------------------------------------------------------------------------------
@@ -233,8 +223,7 @@ class LeveledAgent(Agent):
         """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
-        known = self._remembered.get((stage, self.datasets.key(observation, stage)))
-        level_states = [] if known is None else list(known.frozen)
+        level_states = list(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
         while len(level_states) < min(self.episodes + 1, self.levels):
             level_states.append(self._next_level(rows, stage, level_states))
             if level_states[-1].covered is None:
@@ -256,7 +245,7 @@ class LeveledAgent(Agent):
         """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
         level_states = self.level_states(observation, stage)
         action = _frozen_action(level_states)
-        return int(_kernels.best(level_states[0].values, -1.0 * level_states[0].allowed)) if action is None else action
+        return int(best(level_states[0].values, level_states[0].allowed)) if action is None else action
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""

@@ -31,13 +31,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import _kernels
 from fpi._validation import check_real, check_whole
 from fpi.algorithms.agent import Agent, Common, linear_constants
 from fpi.algorithms.theory import Constants
 from fpi.datasets import Act, Dataset, Datasets
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
+from fpi.kernels.choose import best
+from fpi.kernels.cover import frozen_at
 from fpi.regression import SMALLEST_RIDGE
 from fpi.training import Decision, TrainingState
 
@@ -164,7 +165,7 @@ class PAC(Agent):
         super().__init__(settings, Datasets(known, settings.horizon, float(ridge), [float(epsilon)]))
 
     def begin_episode(self, training_state: TrainingState) -> Act:
-        """Line 3: pi_t, on the datasets as they stand before episode t; `_kernels.decide` is its text.
+        """Line 3: pi_t, on the datasets as they stand before episode t; `kernels.actor.act` is its text.
 
         Lines 4 to 8, playing it and keeping the last uncovered step, are the same for every agent: `training.learn` and
         `Agent.end_episode`.
@@ -178,8 +179,8 @@ class PAC(Agent):
         """Line 3 as a question: pi_t(s) in the episode of this number, the coming one if None; nothing changes."""
         self.check_stage(stage)
         ruling = self.settings.window, self.settings.explore, *self._draw(episode)
-        code = self.datasets.decide(observation, stage, *ruling)
-        return Decision(code >> 1, not code & 1)
+        action, explores = self.datasets.decide(observation, stage, *ruling)
+        return Decision(action, not explores)
 
     def greedy(self, observation: Any, stage: int) -> int:
         """argmax of Q_t at a covered state, else of the estimate on all data."""
@@ -190,13 +191,13 @@ class PAC(Agent):
     ) -> tuple[int, int | None, int, NDArray[np.float64], NDArray[np.float64]]:
         """Action, freezing index, prefix used, widths and values there."""
         self.check_stage(stage)
-        known = self.datasets.consult(observation, stage)
+        known = self.datasets.look(self.datasets.rows(observation, stage), stage)
         size = self.datasets.size(stage)
         prefix, widths, values = size, known.widths, known.values
         if known.covered_at is not None:
-            prefix = _kernels.frozen_at(known.covered_at, size, self.settings.window)  # eq. (2)
+            prefix = frozen_at(known.covered_at, size, self.settings.window)  # eq. (2)
             widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (3)
-        action = _kernels.best(values, np.full(self.actions, -1.0))
+        action = int(best(values, np.ones(self.actions, np.bool_)))
         return action, known.covered_at, prefix, widths, values
 
     def explain(self, observation: Any, stage: int) -> Explanation:

@@ -4,7 +4,8 @@
 import numpy as np
 
 from fpi._compiling import jit
-from fpi._kernels import best, dot
+from fpi.kernels.choose import best
+from fpi.kernels.numerics import dot
 
 WIDEST, OPTIMISTIC = range(2)
 
@@ -41,7 +42,7 @@ def optimistic(inverse, theta, rows, beta):
     """The action of the largest <x, theta> + beta |x|."""
     values, widths = np.empty(rows.shape[0]), np.empty(rows.shape[0])
     score(inverse, theta, rows, values, widths)
-    return best(values + beta * widths, np.full(values.size, -1.0))
+    return best(values + beta * widths, np.ones(values.size, np.bool_))
 
 
 @jit
@@ -49,7 +50,7 @@ def layered(inverses, thetas, rows, beta, narrow, rule):
     """SupLinUCB's round: the action, the level that stores it or -1, and the best estimate of the last level passed."""
     actions = rows.shape[0]
     values, widths = np.empty(actions), np.empty(actions)
-    out = np.full(actions, -1.0)  # -1 allowed, 1 eliminated; the form `best` takes
+    allowed = np.ones(actions, np.bool_)
     favourite = -1
     level = 0
     while True:
@@ -58,20 +59,20 @@ def layered(inverses, thetas, rows, beta, narrow, rule):
         limit = 2.0 ** -(level + 1)  # levels count from 1 in the paper
         widest = 0.0
         for a in range(actions):
-            if out[a] < 0 and widths[a] > widest:
+            if allowed[a] and widths[a] > widest:
                 widest = widths[a]
         if level == 0 or widest <= limit:
-            favourite = best(values, out)
+            favourite = best(values, allowed)
         upper = values + widths
         if widest <= narrow:
-            return best(upper, out), -1, favourite
+            return best(upper, allowed), -1, favourite
         if widest > limit:
             for a in range(actions):
                 if widths[a] <= limit:
-                    out[a] = 1.0
-            return best(widths if rule == WIDEST else upper, out), level, favourite
-        bar = upper[best(upper, out)] - 2.0 * limit
+                    allowed[a] = False
+            return best(widths if rule == WIDEST else upper, allowed), level, favourite
+        bar = upper[best(upper, allowed)] - 2.0 * limit
         for a in range(actions):
             if upper[a] < bar:
-                out[a] = 1.0
+                allowed[a] = False
         level += 1

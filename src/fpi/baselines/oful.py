@@ -55,13 +55,13 @@ class OFUL(LinearBandit):
         return self.scale * (noise + math.sqrt(self.ridge) * self.theta_bound)
 
     def begin_episode(self, training_state: TrainingState) -> Act:
-        def decide(observation: Any, stage: int) -> int:
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
             rows, inverses, thetas = self.look(observation, stage)
             action = int(_ridge.optimistic(inverses[0], thetas[0], rows, self.beta))
             self.keep(0, rows[action])
-            return 2 * action + 1  # every round is stored
+            return action, True  # every round is stored
 
-        return decide
+        return act
 
     def predict(self, observation: Any, stage: int) -> int:
         """The best estimate."""

@@ -80,12 +80,12 @@ class SupLinUCB(LinearBandit):
                 "rounds."
             )
 
-        def decide(observation: Any, stage: int) -> int:
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
             rows, action, level, _ = self._round(observation, stage)
             self.keep(level, rows[action])
-            return 2 * action + (level >= 0)
+            return action, level >= 0
 
-        return decide
+        return act
 
     def predict(self, observation: Any, stage: int) -> int:
         """The best estimate of the last level that this state passes, among the actions it allows."""

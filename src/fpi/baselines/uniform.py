@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fpi import _kernels
 from fpi.baselines.learner import Baseline
 from fpi.datasets import Act
+from fpi.kernels.numerics import pick
 from fpi.training import Decision, TrainingState
 
 
@@ -17,7 +17,7 @@ class Uniform(Baseline):
         super().__init__(actions, horizon, reward_range)
 
     def begin_episode(self, training_state: TrainingState) -> Act:
-        return lambda _, stage: 2 * self._action(training_state.seed, training_state.episodes, stage)
+        return lambda _, stage: (self._action(training_state.seed, training_state.episodes, stage), False)
 
     def predict(self, observation: Any, stage: int) -> int:
         """What it would play in its next episode."""
@@ -28,4 +28,4 @@ class Uniform(Baseline):
         return Decision(self._action(self.training_state.seed, episode, stage), None)
 
     def _action(self, seed: int | None, episode: int, stage: int) -> int:
-        return int(_kernels.pick(seed or 0, episode, stage, self.actions))
+        return int(pick(seed or 0, episode, stage, self.actions))

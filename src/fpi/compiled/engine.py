@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
-from numba import types
 
 from fpi._validation import check_whole
 from fpi.algorithms import PAC, Agent
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv, compiled_env_of
-from fpi.datasets import EXPLORING
 from fpi.determinism import check_generator
 from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
 from fpi.history import History
+from fpi.kernels.choose import EXPLORING
+from fpi.kernels.suffixes import no_suffixes
 from fpi.training import Callback, TrainingState, bar
 
 if TYPE_CHECKING:
@@ -43,9 +46,9 @@ def learn(
     random.
     """
     check_whole("episodes", episodes)
-    task = task_for(agent)
+    agent = check_agent(agent)
     agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
-    run = _Run(agent, compiled_env, task, _begin(agent, compiled_env, seed), episodes, log)
+    run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
     if not agent.episodes:
         agent.warn_if_all_covered()
     with bar(agent, episodes if progress else 0) as tick:
@@ -53,7 +56,7 @@ def learn(
             while (before := run.row) < episodes:
                 run.go_on()
                 new = slice(before, run.row)
-                rows = run.rows.returns[new], run.rows.lengths[new], run.rows.covered_steps[new]
+                rows = run.returns[new], run.lengths[new], run.covered_steps[new]
                 tick(run.row - before, *(column.sum().item() for column in rows))
         finally:
             run.end()
@@ -81,7 +84,7 @@ def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
     """The compiled environment in which `agent` learns as it would in `env`; an InputError if there is none."""
     check_spaces(env, agent.actions)
     check_horizon(env, agent.horizon)
-    task_for(agent)
+    check_agent(agent)
     compiled_env = compiled_env_of(env)
     if compiled_env.agrees_for is not None and agent.horizon > compiled_env.agrees_for:
         raise InputError(
@@ -92,31 +95,14 @@ def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
     return compiled_env
 
 
-def task_for(agent: Agent) -> loop.Task:
-    """The agent's features and settings, as compiled code takes them; without actions and seed."""
-    features = agent.features
-    if not isinstance(agent, PAC) or not isinstance(features, TileCoding | OneHot):
+def check_agent(agent: Agent) -> PAC:
+    """The agent, if compiled episodes know agents and features of this kind; raises InputError."""
+    if not isinstance(agent, PAC) or not isinstance(agent.features, TileCoding | OneHot):
         raise InputError(
             f"compiled episodes know fpi.PAC with TileCoding or OneHot features; this is {type(agent).__name__} with "
-            f"{type(features).__name__}. Use the engine gymnasium."
+            f"{type(agent.features).__name__}. Use the engine gymnasium."
         )
-    if isinstance(features, OneHot):
-        grid, states, value = np.zeros((0, 4)), features.states, 1.0
-    else:
-        grid, states, value = features.grid, 0, features.value
-    return loop.Task(
-        env_actions=np.zeros((0, 0)),
-        grid=grid,
-        states=states,
-        values=np.full(features.nnz, value),
-        horizon=agent.horizon,
-        low=agent.rewards.low,
-        high=agent.rewards.high,
-        threshold=agent.datasets.threshold,
-        window=agent.settings.window,
-        rule=EXPLORING[agent.settings.explore],
-        seed=0,
-    )
+    return agent
 
 
 def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> TrainingState:
@@ -151,14 +137,29 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
     return replace(training_state, environment=compiled_env.environment)
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C waits: numba runs Python where it takes over functions and generators, and expects no error there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where Ctrl-C never arrives
+        return
+    pressed: list[tuple[Any, ...]] = []
+    previous = signal.signal(signal.SIGINT, lambda *frame: pressed.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if pressed and callable(previous):
+        previous(*pressed[0])
+
+
 class _Run:
-    """One call of `learn`: the arrays that compiled code fills, and how they become the agent's."""
+    """One call of `learn`: what compiled code fills, and how it becomes the agent's."""
 
     def __init__(
         self,
-        agent: Agent,
+        agent: PAC,
         compiled_env: CompiledEnv,
-        task: loop.Task,
         training_state: TrainingState,
         episodes: int,
         log: StaleLog | None,
@@ -169,123 +170,82 @@ class _Run:
             if training_state.generator is None
             else check_generator(training_state.generator)
         )
-        self.agent, self.compiled_env, self.training_state, self.episodes, self.log = (
+        self.agent, self.compiled_env, self.training_state, self.episodes = (
             agent,
             compiled_env,
             training_state,
             episodes,
-            log,
         )
-        self.rng = np.random.Generator(bits)
-        self.task = task._replace(env_actions=compiled_env.env_actions, seed=training_state.seed)
-        horizon, nnz = agent.horizon, len(task.values)
-        state, observation = compiled_env.begin()
-        self.played = loop.Played(
-            state=state,
-            observation=observation,
-            active=np.zeros((horizon, nnz), np.int32),
-            actions=np.zeros(horizon, np.int64),
-            rewards=np.zeros(horizon),
-            covered=np.zeros(horizon, np.int64),
-            clock=np.zeros(loop.CLOCK, np.int64),
-        )
-        self.played.clock[loop.NUMBER] = training_state.episodes
-        self.rows = loop.Rows(
-            returns=np.zeros(episodes),
-            lengths=np.zeros(episodes, np.int64),
-            stored_stage=np.zeros(episodes, np.int64),
-            covered_steps=np.zeros(episodes, np.int64),
-            visits=training_state.visits,
-        )
+        self.rng, self.visits = np.random.Generator(bits), training_state.visits
+        self.returns, self.lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+        self.stored_stage, self.covered_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
+        nnz = agent.features.nnz
+        if not loop.new_run.signatures:
+            loop.new_run.compile(tuple(loop.FIELDS.values()))
+            loop.new_run.disable_compile()  # other environments are taken as functions of these types
+        with _without_interrupts():
+            self.handle = loop.new_run(
+                agent.datasets.actor.handle,
+                compiled_env.reset,
+                compiled_env.step,
+                self.rng,
+                compiled_env.env_actions,
+                compiled_env.begin()[0],
+                agent.horizon,
+                agent.rewards.low,
+                agent.rewards.high,
+                agent.settings.window,
+                EXPLORING[agent.settings.explore],
+                training_state.seed,
+                training_state.episodes,
+                self.returns,
+                self.lengths,
+                self.stored_stage,
+                self.covered_steps,
+                self.visits,
+                no_suffixes(nnz) if log is None else log.suffixes,
+                log is not None,
+            )
 
     @property
     def row(self) -> int:
-        return int(self.played.clock[loop.ROW])
+        """Episodes so far."""
+        return int(loop.get_progress(self.handle)[0])
 
     def go_on(self) -> None:
         """Play for a moment."""
-        before, whole = self.rng.bit_generator.state, self._whole
-        status = None
+        before, row, status = self.rng.bit_generator.state, self.row, None
         try:
-            status = self._call(self.episodes)
+            status = loop.go_on(self.handle, STEPS)
         finally:
-            if status not in (loop.FINISHED, loop.NO_ROOM_TO_PLAY, loop.NO_ROOM_TO_APPEND):
+            if status != loop.FINISHED:
                 self.rng.bit_generator.state = before
-                for _ in range(self._whole - whole):  # as if an episode that failed had never begun
+                for _ in range(self.row - row):  # as if an episode that failed had never begun
                     self.compiled_env.reset(self.rng, *self.compiled_env.begin())
-        if status == loop.NO_ROOM_TO_PLAY:
-            self._make_room()
-        elif status == loop.NO_ROOM_TO_APPEND:
-            self._book()
-        elif status != loop.FINISHED:
+        if status != loop.FINISHED:
             self._complain(status)
 
-    @property
-    def _whole(self) -> int:
-        """Episodes that were played to their end."""
-        return self.row + int(self.played.clock[loop.WAITING])
-
-    def _call(self, episodes: int) -> int:
-        bank, visited = self.agent.datasets.bank.view, self._visited.view
-        suffixes = loop.NO_SUFFIXES if self.log is None else self.log.view
-        arguments = bank, visited, self.task, self.played, self.rows, suffixes
-        if not loop.run.signatures:
-            functions = types.FunctionType(loop.RESET), types.FunctionType(loop.STEP), types.npy_rng
-            numbers = types.int64, types.int64
-            loop.run.compile((*functions, *map(numba.typeof, arguments), *numbers))
-            loop.run.disable_compile()  # other environments are taken as functions of these types
-        status: int = loop.run(self.compiled_env.reset, self.compiled_env.step, self.rng, *arguments, episodes, STEPS)
-        return status
-
-    @property
-    def _visited(self) -> Any:
-        return self.agent.datasets._visited
-
-    def _make_room(self) -> None:
-        view = self._visited.view
-        if len(view.rows) - view.used[0] < self.task.horizon:
-            self._visited.grow()
-        if self.log is not None:
-            self.log.make_room(self.task.horizon)
-
-    def _book(self) -> None:
-        """Store the datum of an episode for which compiled code found no room."""
-        clock = self.played.clock
-        stage = int(clock[loop.EXPLORED])
-        action = int(self.played.actions[stage])
-        target = loop.target_of(self.task, self.played)
-        active = self.played.active[stage]
-        self.agent.datasets.bank.append(
-            stage, action, active, self.task.values, target, action, int(clock[loop.NUMBER])
-        )
-
     def _complain(self, status: int) -> None:
-        number, stage = self.played.clock[loop.NUMBER] + 1, int(self.played.clock[loop.LENGTH])
-        where = f"at step {stage} of episode {number}"
+        _, number, stage = loop.get_progress(self.handle)
         try:
             if status == loop.BAD_REWARD:
-                self.agent.rewards.check(float(self.played.rewards[stage - 1]), stage)
+                self.agent.rewards.check(float(loop.get_rewards(self.handle)[stage - 1]), stage)
             else:
-                self.agent.features.active(self.played.observation, stage)
+                self.agent.features.active(self.agent.datasets.actor.observation, stage)
         except (InputError, EnvironmentMismatch) as error:
+            where = f"at step {stage} of episode {number + 1}"
             raise EnvironmentMismatch(f"{where}: {error} The agent is as it was before this episode.") from error
 
     def end(self) -> None:
         """Whatever happened, the agent stands after the last whole episode."""
-        clock = self.played.clock
-        if clock[loop.WAITING]:
-            if clock[loop.EXPLORED] >= 0 and self.agent.datasets.last_episode < clock[loop.NUMBER]:
-                self._book()
-            self._call(self.row + 1)
-        if self.row:
+        row, number, _ = loop.get_progress(self.handle)
+        if row:
             state = dict(self.rng.bit_generator.state)
-            episodes = int(clock[loop.NUMBER])
             self.agent.end_episode(
-                replace(self.training_state, episodes=episodes, generator=state, visits=self.rows.visits), None
+                replace(self.training_state, episodes=number, generator=state, visits=self.visits), None
             )
         elif not self.episodes and not self.training_state.episodes:
             self.agent.end_episode(self.training_state, None)  # keeps the seed for the next call
 
     def history(self) -> History:
-        rows = self.rows
-        return History(rows.returns, rows.lengths, rows.stored_stage, rows.covered_steps)
+        return History(self.returns, self.lengths, self.stored_stage, self.covered_steps)

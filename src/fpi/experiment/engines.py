@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.compiled import CompiledEnv, StaleLog
-from fpi.compiled.engine import task_for
+from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
 from fpi.experiment.config import Setting
 from fpi.history import History
@@ -27,7 +27,7 @@ def make_engine(name: str, setting: Setting) -> Learn:
     if name != "compiled":
         raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
     compiled_env = find_compiled_env(setting)
-    task_for(setting.make_agent())  # an InputError if compiled code does not know such agents
+    check_agent(setting.make_agent())  # an InputError if compiled code does not know such agents
     return lambda agent, episodes, seed, log: compiled.learn(agent, compiled_env, episodes, seed, log=log)
 
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from fpi._compiling import jit
-from fpi._kernels import dot
+from fpi.kernels.numerics import dot
 
 NEVER = np.int32(2**31 - 1)
 SWEEPS = 60

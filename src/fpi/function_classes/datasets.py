@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fpi.datasets import Coverage, Dataset, ExploringStep, check_log
 from fpi.errors import InputError
+from fpi.features import optional_methods
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, FunctionClass, Prefixes, first_cover
 
 NO_INDICES = np.zeros(0, np.int32)
@@ -34,11 +35,13 @@ class ClassDatasets:
         self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int], float]
     ) -> None:
         self.features = function_class
+        self._methods = optional_methods(function_class)
         self.stages = stages
         self.levels = levels
         self._beta = beta
         self._data: dict[tuple[int, int], list[Datum]] = {}
         self._prefixes: dict[tuple[int, int], Prefixes] = {}  # made when first asked: pairs of functions take room
+        self._after: dict[tuple[int, int, Hashable], int] = {}  # the first prefix that a state was not asked about yet
         self._kept: ExploringStep | None = None
 
     def __len__(self) -> int:
@@ -72,7 +75,7 @@ class ClassDatasets:
     @cached_property
     def config(self) -> Any:
         """The class as JSON can hold it, or None if a file cannot. Tables take long to write out: once is enough."""
-        return self.features.to_config() if hasattr(self.features, "to_config") else None
+        return None if self._methods.to_config is None else self._methods.to_config()
 
     def describe(self, observation: Any, stage: int) -> FloatArray:
         """What the class sees of a state: by this it is recognised."""
@@ -91,16 +94,15 @@ class ClassDatasets:
 
     def key(self, observation: Any, stage: int) -> Hashable | None:
         """What tells the state from others at its stage, if the class says; None if it need not come back."""
-        if not hasattr(self.features, "key"):
-            return None
-        name: Hashable = self.features.key(observation, stage)
-        return name
+        return None if self._methods.key is None else self._methods.key(observation, stage)
 
-    def look(self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, known: Any = None) -> Coverage:
-        """What a level says of the allowed actions. `known.progress` is the first prefix not yet looked at."""
+    def look(
+        self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, key: Hashable | None = None
+    ) -> Coverage:
+        """What a level says of the allowed actions. By its `key` a state that comes back is recognised."""
         prefixes = self._take(stage, level)
-        after = 0 if known is None or known.progress is None else known.progress
-        k = first_cover(prefixes, rows, allowed, after)
+        name = stage, level, key
+        k = first_cover(prefixes, rows, allowed, 0 if key is None else self._after.get(name, 0))
         at = len(prefixes) if k is None else k
         values, widths, uncovered = *np.full((2, len(rows)), np.nan), np.zeros(len(rows), np.bool_)
         values[allowed] = prefixes.estimates(rows[allowed], at)
@@ -111,8 +113,8 @@ class ClassDatasets:
             if narrow.any():  # for the others there is no need to ask, which may take long
                 uncovered[narrow] = ~prefixes.dependent(rows[narrow], at)
         self._prefixes[stage, level] = prefixes
-        if known is not None and k is None:
-            known.progress = len(prefixes) + 1
+        if key is not None and k is None:
+            self._after[name] = len(prefixes) + 1
         return Coverage(k, values, widths, uncovered)
 
     # --- storing ------------------------------------------------------------------------------------------------------

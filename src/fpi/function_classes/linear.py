@@ -10,7 +10,7 @@ import numpy as np
 
 from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
-from fpi.features import FeatureMap, as_feature_map
+from fpi.features import FeatureMap, as_feature_map, optional_methods
 from fpi.function_classes import _checks, _kernels
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
 from fpi.function_classes.confidence import most_gains
@@ -40,8 +40,9 @@ class _Ball:
         self.actions = check_whole("actions", actions, least=1)
         self.radius = check_positive("radius", radius)
         self.max_value = check_positive("max_value", max_value)
-        if hasattr(self.features, "key"):
-            self.key = self.features.key
+        self._methods = optional_methods(self.features)
+        if self._methods.key is not None:
+            self.key = self._methods.key
 
     def rows(self, observation: Any, stage: int) -> FloatArray:
         """The features."""
@@ -81,9 +82,9 @@ class _Ball:
 
     def to_config(self) -> dict[str, Any] | None:
         """Over built-in features; else None, and the class must be passed again when loading."""
-        if not hasattr(self.features, "to_config"):
+        if self._methods.to_config is None:
             return None
-        described = self.features.to_config()
+        described = self._methods.to_config()
         return {"type": type(self).__name__, "features": described, "radius": self.radius, "max_value": self.max_value}
 
     def link(self, x: FloatArray) -> FloatArray:

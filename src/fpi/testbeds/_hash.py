@@ -8,7 +8,7 @@ Only integer operations, + - * / and square roots are used, in one fixed order, 
 import numpy as np
 
 from fpi._compiling import jit
-from fpi._kernels import dot, mix
+from fpi.kernels.numerics import dot, mix
 
 ARM, SIDE, MIDDLE, GOAL, JUNK, ARM_WEIGHT, SIDE_WEIGHT, ROTATION, NOISE, SWAP, POLICY, CANDIDATE = range(12)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

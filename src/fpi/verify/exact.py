@@ -19,8 +19,8 @@ def played_policy(testbed: Testbed, agent: PAC) -> Policy:
     seed, t and the stage chooses among the uncovered ones. So it is one deterministic policy on all states, also on
     those that episode t does not visit.
     """
-    decide = agent.begin_episode(agent.training_state)
-    return lambda state: decide(testbed.observation(state), state[0]) >> 1
+    act = agent.begin_episode(agent.training_state)
+    return lambda state: act(testbed.observation(state), state[0])[0]
 
 
 def greedy_policy(testbed: Testbed, agent: PAC) -> Policy:

@@ -1,0 +1,66 @@
+"""Objects of compiled code: fields with fixed types, which own their arrays and replace them by longer ones.
+
+Python holds a handle and reaches the arrays by functions only, so nothing that Python does can leave compiled code with
+arrays that are too short. Compiled functions bind an array after whatever may replace it, never before.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, types
+from numba.experimental import structref
+
+from fpi._compiling import jit
+
+VECTOR = types.Array(types.float64, 1, "C")
+SINGLES = types.Array(types.float32, 1, "C")
+MATRIX = types.Array(types.float64, 2, "C")
+INTS = types.Array(types.int64, 1, "C")
+INDICES = types.Array(types.int32, 1, "C")
+INDEX_ROWS = types.Array(types.int32, 2, "C")
+FLAGS = types.Array(types.boolean, 1, "C")
+FLAG_ROWS = types.Array(types.boolean, 2, "C")
+
+new: Any = structref.new
+"""An object of a type that `define` gave, with fields of 0 and no arrays; in compiled code only."""
+
+
+class Handle(structref.StructRefProxy):
+    """An object of compiled code in the hands of Python."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_: object) -> "Handle":
+        raise TypeError(f"a {cls.__name__} is made by compiled code")
+
+
+def define(kind: type[types.StructRef], handle: type[Handle], **fields: Any) -> types.StructRef:
+    """The type of objects with these fields; `kind` and `handle` must be at the top of their module to be cached."""
+    structref.register(kind)  # type: ignore[no-untyped-call]
+    structref.define_boxing(kind, handle)  # type: ignore[no-untyped-call]
+    return kind(tuple(fields.items()))
+
+
+def records(dtype: np.dtype[Any], dims: int = 1) -> types.Array:
+    """The type of an array of records."""
+    return types.Array(from_dtype(dtype), dims, "C")
+
+
+def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
+    """A compiled function for arguments of these types and no others, without a look at them: four times faster.
+
+    For handles and numbers only, and only where the caller made the handle itself.
+    """
+    function.compile(arguments)
+    found: Callable[..., Any] = function.overloads[arguments].entry_point
+    return found
+
+
+@jit
+def longer(array, needed, least, factor):
+    """A copy of an array with room for `needed` entries and some more; what is new is 0."""
+    room = max(least, int(factor * needed))
+    new = np.zeros((room,) + array.shape[1:], array.dtype)  # noqa: RUF005  # which numba does not know
+    new[: array.shape[0]] = array
+    return new

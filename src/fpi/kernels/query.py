@@ -1,0 +1,222 @@
+"""Width and estimate of a query at a prefix of a cell, and whether the prefix covers it, without rounding error.
+
+A query comes as `where`, the local columns of its active features as `ridge.locate` finds them (none if features are
+dense), and their `values`.
+"""
+
+import numpy as np
+
+from fpi._compiling import jit, jit_inline
+from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, two_prod
+from fpi.kernels.ridge import locate, scatter
+
+ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
+
+
+@jit_inline
+def whiten(store, number, where, values, x):
+    """x = R^{-T} phi at the anchor under a datum; returns the share of |phi|^2 outside the anchor."""
+    t = x.size
+    outside = 0.0
+    if where.size == 0:
+        x[:] = values
+    else:
+        scatter(where, values, x)
+        for j in range(where.size):
+            if not 0 <= where[j] < t:
+                outside += values[j] * values[j]
+    pool = store.pool
+    at = store.data[number].anchor
+    for i in range(t):
+        if x[i] != 0.0:
+            x[i] /= pool[at]
+            for j in range(1, t - i):
+                x[i + j] -= pool[at + j] * x[i]
+        at += t - i
+    return outside / store.ridge
+
+
+@jit_inline
+def start_width(store, values):
+    """|phi|^2 before any datum."""
+    return dot(values, values) / store.ridge
+
+
+@jit
+def block_start(store, cell, position, where, values):
+    """Squared width and estimate of a query at a prefix that is a multiple of `every`, where a block begins."""
+    if position == 0:
+        return start_width(store, values), 0.0
+    number = store.members[store.cells[cell].start + position]
+    datum = store.data[number]
+    t = datum.anchor_columns
+    x = np.empty(t)
+    outside = whiten(store, number, where, values, x)
+    return dot(x, x) + outside, dot_at(store.pool, datum.anchor + t * (t + 1) // 2, x)
+
+
+@jit
+def sum_rows(pool, data, members, first, last, where, values, width2, value, stop):
+    """Take a query over the members first .. last - 1 of one block, or until the squared width is at most `stop`.
+
+    Returns squared width, estimate, and the member to go on with.
+    """
+    n = values.size
+    whole = n - n % 4
+    p = first
+    while p < last:
+        datum = data[members[p]]
+        row = datum.row
+        g = 0.0
+        if where.size == 0:  # `dot_at`, spelt out: a call for every row would cost more than a short row
+            s0 = s1 = s2 = s3 = 0.0
+            for i in range(0, whole, 4):
+                s0 += pool[row + i] * values[i]
+                s1 += pool[row + i + 1] * values[i + 1]
+                s2 += pool[row + i + 2] * values[i + 2]
+                s3 += pool[row + i + 3] * values[i + 3]
+            for i in range(whole, n):
+                s0 += pool[row + i] * values[i]
+            g = (s0 + s1) + (s2 + s3)
+        else:
+            for j in range(where.size):
+                if datum.first <= where[j] < datum.end:
+                    g += pool[row + where[j]] * values[j]
+        width2 = max(width2 - g * g, 0.0)
+        value += g * datum.innovation
+        p += 1
+        if width2 <= stop:
+            break
+    return width2, value, p
+
+
+@jit
+def block_of(store, position):
+    """Where the block begins whose sums make up the answer at a prefix."""
+    return (position - 1) // store.every * store.every if position > 0 else 0
+
+
+@jit
+def state_at(store, cell, position, where, values):
+    """Squared width and estimate of a query at a prefix of a cell, and the squared width at the anchor below.
+
+    The rounding error is proportional to the last.
+    """
+    first, start = block_of(store, position), store.cells[cell].start
+    base, value = block_start(store, cell, first, where, values)
+    width2, value, _ = sum_rows(
+        store.pool, store.data, store.members, start + first, start + position, where, values, base, value, -1.0
+    )
+    return width2, value, base
+
+
+@jit
+def trace_query(store, cell, where, values, width2s, estimates):
+    """Squared widths and estimates at every joint prefix."""
+    width2 = start_width(store, values)
+    value = 0.0
+    filled = 0
+    pool, data, members, start = store.pool, store.data, store.members, store.cells[cell].start
+    for p in range(store.cells[cell].count):
+        order = data[members[start + p]].order
+        width2s[filled:order] = width2
+        estimates[filled:order] = value
+        filled = order
+        if p % store.every == 0:
+            width2, value = block_start(store, cell, p, where, values)
+        width2, value, _ = sum_rows(pool, data, members, start + p, start + p + 1, where, values, width2, value, -1.0)
+    width2s[filled:] = width2
+    estimates[filled:] = value
+
+
+# --- Covered or not ---------------------------------------------------------------------------------------------------
+
+
+@jit
+def rounding(store, cell, position, base):
+    """A bound on the rounding error of a squared width at a prefix."""
+    if position == 0:
+        return 4.0 * EPS * base
+    datum = store.data[store.members[store.cells[cell].start + position - 1]]
+    inside = (position - 1) % store.every + 1
+    condition = 1.0
+    if datum.anchor >= 0:
+        condition = np.sqrt(1.0 + datum.trace / store.ridge)
+    return ROUNDING * EPS * (inside + np.sqrt(inside) * condition) * base
+
+
+@jit
+def is_covered(store, cell, position, where, values, width2, error, threshold):
+    """eq. (1): whether width <= threshold at a prefix, decided in double-double where double cannot tell.
+
+    `error` bounds the rounding error of `width2`.
+    """
+    limit = threshold * threshold
+    if abs(width2 - limit) > error + 4.0 * EPS * limit:
+        return width2 < limit
+    exact = exact_width2(store, cell, position, where, values)
+    rest = dd_add(exact, dd_negate(two_prod(threshold, threshold)))
+    return rest[0] <= 0.0
+
+
+@jit
+def covered_at(store, cell, position, where, values, threshold):
+    """`is_covered` from nothing but the prefix."""
+    width2, _, base = state_at(store, cell, position, where, values)
+    error = rounding(store, cell, position, base)
+    return is_covered(store, cell, position, where, values, width2, error, threshold)
+
+
+@jit
+def covered_at_anchor(store, cell, position, where, values, threshold):
+    """The same at a prefix that has an anchor, which is quicker; `position` is a multiple of `every`."""
+    width2, _ = block_start(store, cell, position, where, values)
+    error = rounding(store, cell, position + 1, width2)
+    return is_covered(store, cell, position, where, values, width2, error, threshold)
+
+
+@jit
+def exact_width2(store, cell, position, where, values):
+    """|phi|^2 at a prefix in double-double, afresh from the data, in the smaller of data and feature space."""
+    ridge = (store.ridge, 0.0)
+    if position == 0:
+        return dd_div(dd_dot(values, values), ridge)
+    members, start = store.members, store.cells[cell].start
+    t = store.data[members[start + position - 1]].columns
+    data = np.empty((position, t))
+    columns = np.empty(store.indices.shape[1], np.int32)
+    query = np.empty(t)
+    outside = (0.0, 0.0)
+    if columns.size == 0:
+        query[:] = values
+        for p in range(position):
+            data[p] = store.values[members[start + p]]
+    else:
+        scatter(where, values, query)
+        for j in range(where.size):
+            if not 0 <= where[j] < t:
+                outside = dd_add(outside, two_prod(values[j], values[j]))
+        for p in range(position):
+            number = members[start + p]
+            locate(store, cell, store.indices[number], columns)
+            scatter(columns, store.values[number], data[p])
+    if position > t:
+        n = t
+        data = data.T.copy()
+    else:
+        n = position
+    m = np.empty((n, n, 2))
+    x = np.empty((n, 2))
+    for i in range(n):
+        for j in range(i + 1):
+            m[i, j, 0], m[i, j, 1] = dd_dot(data[i], data[j])
+        m[i, i, 0], m[i, i, 1] = dd_add((m[i, i, 0], m[i, i, 1]), ridge)
+    outside = dd_div(outside, ridge)
+    if position > t:
+        x[:, 0] = query
+        x[:, 1] = 0.0
+        return dd_add(outside, dd_whiten(m, x))
+    for i in range(n):
+        x[i, 0], x[i, 1] = dd_dot(data[i], query)
+    rest = dd_add(dd_dot(query, query), dd_negate(dd_whiten(m, x)))
+    return dd_add(outside, dd_div(rest, ridge))

@@ -1,0 +1,385 @@
+"""`RidgeStore`: many prefix regressions in a few append-only arrays.
+
+A store holds R regressions of `blocks` blocks each; (regression, block) is a cell with a ridge regression of its own.
+Data of all cells stand in one log, in order of arrival. With Sigma_k = ridge*I + sum phi phi' over the first k data of
+a cell,
+
+    u_k = Sigma_{k-1}^{-1} phi_k / sqrt(1 + |phi_k|^2),   e_k = (q_k - phi_k' theta_{k-1}) / sqrt(1 + |phi_k|^2),
+
+where |phi|^2 = phi' Sigma_{k-1}^{-1} phi, so that for any query phi and g_k = u_k' phi
+
+    |phi|^2 at k = |phi|^2 at k-1 - g_k^2     and     phi' theta_k = phi' theta_{k-1} + g_k e_k.
+
+Every `every` data the sums start afresh from an anchor: the triangular factor R of Sigma with its right hand side z, so
+errors do not pile up. The answer at prefix k is DEFINED as the anchor below it plus the sums after it: it depends on
+data 1..k alone.
+
+Sparse features touch few columns of a cell. They are numbered in the order in which data touch them, and rows u and
+anchors are kept over these local columns.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from fpi._compiling import jit, jit_inline
+from fpi.kernels.numerics import mix
+from fpi.kernels.objects import (
+    INDEX_ROWS,
+    INDICES,
+    INTS,
+    MATRIX,
+    SINGLES,
+    VECTOR,
+    Handle,
+    define,
+    longer,
+    new,
+    records,
+)
+
+CELL = np.dtype([(name, np.int64) for name in ("count", "columns", "start", "room")])
+"""Data, local columns, and the segment of `members` with room for so many."""
+DATUM = np.dtype(
+    [
+        ("row", np.int64),  # where column 0 of u would stand in `pool`
+        ("first", np.int64),  # local columns of u, from this
+        ("end", np.int64),  # to below this
+        ("order", np.int64),  # joint prefix of the regression that ends with it
+        ("cell", np.int64),
+        ("columns", np.int64),  # of the cell by then
+        ("low_row", np.int64),  # like `row`, in `low`
+        ("anchor", np.int64),  # where the anchor under it stands in `pool`, or -1
+        ("anchor_columns", np.int64),
+        ("action", np.int64),  # this and the next are kept for the caller
+        ("episode", np.int64),
+        ("target", np.float64),
+        ("innovation", np.float64),  # e
+        ("log_det", np.float64),  # log det Sigma - log det Sigma_0 of the regression
+        ("trace", np.float64),  # of Phi'Phi in the cell
+    ]
+)
+COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)])
+"""An entry of the hash table: cell and column, local column, data of the cell before it was touched."""
+
+
+class RidgeStoreType(types.StructRef):
+    pass
+
+
+class RidgeStore(Handle):
+    """Prefix regressions, see the module; `new_store` makes it."""
+
+    __slots__ = ()
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Data of every regression."""
+        sizes: NDArray[np.int64] = get_sizes(self)
+        return sizes
+
+    def __len__(self) -> int:
+        """Data of all regressions."""
+        return int(get_length(self))
+
+    def log(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float64]]:
+        """All data in order of arrival: records, active columns and their values; to be read only."""
+        data, indices, values = get_log(self)
+        n = len(self)
+        return data[:n], indices[:n], values[:n]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in get_fields(self) if isinstance(part, np.ndarray))
+
+    def __reduce__(self) -> Any:
+        return store_of, get_fields(self)
+
+    def __deepcopy__(self, _: Any) -> "RidgeStore":
+        copied: RidgeStore = store_of(*get_fields(self))
+        return copied
+
+
+STORE = define(
+    RidgeStoreType,
+    RidgeStore,
+    ridge=types.float64,
+    dim=types.int64,  # columns of one block
+    blocks=types.int64,
+    every=types.int64,  # data of a cell between two anchors
+    room=types.int64,  # entries that a growing array begins with
+    growth=types.float64,  # and by how much it grows
+    cells=records(CELL),
+    sizes=INTS,  # per regression: data in all its blocks
+    log_dets=VECTOR,  # per regression
+    data=records(DATUM),
+    indices=INDEX_ROWS,  # per datum: its active columns; there are none if features are dense
+    values=MATRIX,  # per datum: the values there
+    members=INDICES,  # per cell: a segment with the numbers of its data, in order
+    pool=VECTOR,  # the rows u and the anchors
+    low=SINGLES,  # what the rows u of the running block lose by rounding; later ones are made from both parts
+    columns=records(COLUMN),
+    data_used=types.int64,
+    members_used=types.int64,
+    pool_used=types.int64,
+    low_used=types.int64,
+    columns_used=types.int64,
+)
+
+SPARSE_ROOM, DENSE_ROOM = 256, 16  # rows of dense features are large: no more than needed
+
+
+def new_store(
+    dim: int, ridge: float, *, regressions: int, blocks: int, nnz: int | None, room: int | None = None
+) -> RidgeStore:
+    """An empty store. `nnz` is the number of active columns of sparse features, None for dense ones."""
+    dense = nnz is None
+    room = (DENSE_ROOM if dense else SPARSE_ROOM) if room is None else room
+    store: RidgeStore = make_store(float(ridge), int(dim), int(blocks), regressions, nnz or 0, room)
+    return store
+
+
+@jit
+def make_store(ridge, dim, blocks, regressions, nnz, room):
+    store = new(STORE)
+    store.ridge, store.dim, store.blocks, store.every, store.room = ridge, dim, blocks, max(16, dim), room
+    store.growth = 2.0 if nnz > 0 else 1.0625
+    store.cells = np.zeros(regressions * blocks, CELL)
+    store.sizes = np.zeros(regressions, np.int64)
+    store.log_dets = np.zeros(regressions)
+    store.data = np.zeros(0, DATUM)
+    store.indices = np.zeros((0, nnz), np.int32)
+    store.values = np.zeros((0, nnz if nnz > 0 else dim))
+    store.members = np.zeros(0, np.int32)
+    store.pool = np.zeros(0)
+    store.low = np.zeros(0, np.float32)
+    store.columns = np.zeros(1, COLUMN)
+    if nnz == 0:
+        store.cells.columns[:] = dim
+    return store
+
+
+@jit
+def get_sizes(store):
+    return store.sizes.copy()
+
+
+@jit
+def get_length(store):
+    return store.data_used
+
+
+@jit
+def get_log(store):
+    return store.data, store.indices, store.values
+
+
+@jit
+def get_fields(store):
+    return (
+        store.ridge,
+        store.dim,
+        store.blocks,
+        store.every,
+        store.room,
+        store.growth,
+        store.cells,
+        store.sizes,
+        store.log_dets,
+        store.data,
+        store.indices,
+        store.values,
+        store.members,
+        store.pool,
+        store.low,
+        store.columns,
+        store.data_used,
+        store.members_used,
+        store.pool_used,
+        store.low_used,
+        store.columns_used,
+    )
+
+
+@jit
+def store_of(*fields):
+    """A store with copies of what `get_fields` gave."""
+    store = new(STORE)
+    store.ridge, store.dim, store.blocks, store.every, store.room, store.growth = fields[:6]
+    store.cells, store.sizes, store.log_dets = fields[6].copy(), fields[7].copy(), fields[8].copy()
+    store.data, store.indices, store.values = fields[9].copy(), fields[10].copy(), fields[11].copy()
+    store.members, store.pool, store.low = fields[12].copy(), fields[13].copy(), fields[14].copy()
+    store.columns = fields[15].copy()
+    store.data_used, store.members_used, store.pool_used, store.low_used, store.columns_used = fields[16:]
+    return store
+
+
+# --- Room -------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def make_room(store, cell, nnz):
+    """Room for one more datum in a cell; all arrays are made before the first is exchanged."""
+    here = store.cells[cell]
+    count = here.count
+    columns = here.columns + nnz
+    row = columns
+    if count > 0 and count % store.every == 0:
+        row += columns * (columns + 3) // 2
+    room, growth = store.room, store.growth
+    data, indices, values = store.data, store.indices, store.values
+    if store.data_used == data.size:
+        needed = store.data_used + 1
+        data = longer(data, needed, room, growth)
+        indices = longer(indices, needed, room, growth)
+        values = longer(values, needed, room, growth)
+    members, segment = store.members, max(4, 2 * count)
+    if count == here.room and store.members_used + segment > members.size:
+        members = longer(members, store.members_used + segment, room, growth)
+    pool, low, hashed = store.pool, store.low, store.columns
+    if store.pool_used + row > pool.size:
+        pool = longer(pool, store.pool_used + row, room, growth)
+    if store.low_used + columns > low.size:
+        low = longer(low, store.low_used + columns, room, growth)
+    if 2 * (store.columns_used + nnz) > hashed.size:
+        hashed = np.zeros(power_of_two(max(2 * hashed.size, 2 * (store.columns_used + nnz), 4 * room)), COLUMN)
+        for i in range(store.columns.size):
+            if store.columns[i].code != 0:
+                hashed[slot_of(hashed, store.columns[i].code)] = store.columns[i]
+    store.data, store.indices, store.values, store.members = data, indices, values, members
+    store.pool, store.low, store.columns = pool, low, hashed
+    if count == here.room:  # move the segment to the end, twice as long
+        start, fresh = here.start, store.members_used
+        members[fresh : fresh + count] = members[start : start + count]
+        here.start = fresh
+        here.room = segment
+        store.members_used += segment
+
+
+@jit
+def power_of_two(least):
+    n = 1
+    while n < least:
+        n *= 2
+    return n
+
+
+@jit
+def widen(store, nnz):
+    """Let sparse data have up to `nnz` active columns; -1 is padding."""
+    n, before = store.indices.shape
+    if nnz > before:
+        indices = np.full((n, nnz), np.int32(-1), np.int32)
+        values = np.zeros((n, nnz))
+        indices[:, :before] = store.indices
+        values[:, :before] = store.values
+        store.indices, store.values = indices, values
+
+
+# --- Columns ----------------------------------------------------------------------------------------------------------
+
+
+@jit_inline
+def slot_of(columns, code):
+    """Where `code` stands in the hash table, or the empty slot where it would go."""
+    mask = columns.size - 1
+    i = np.int64(mix(np.uint64(code))) & mask
+    while columns[i].code != 0 and columns[i].code != code:
+        i = (i + 1) & mask
+    return i
+
+
+@jit
+def locate(store, cell, indices, where):
+    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
+
+    Returns how many data came before the first that touched any of them.
+    """
+    columns = store.columns
+    before = store.cells[cell].count
+    for j in range(indices.size):
+        where[j] = -1
+        if indices[j] >= 0:  # a negative index is padding
+            i = slot_of(columns, cell * store.dim + indices[j] + 1)
+            if columns[i].code != 0:
+                where[j] = columns[i].local
+                before = min(before, columns[i].before)
+    return before
+
+
+@jit
+def locate_new(store, cell, indices, where):
+    """Like `locate`, but gives untouched columns the next local number; there must be room."""
+    columns = store.columns
+    here = store.cells[cell]
+    for j in range(indices.size):
+        where[j] = -1
+        if indices[j] < 0:
+            continue
+        code = cell * store.dim + indices[j] + 1
+        i = slot_of(columns, code)
+        if columns[i].code == 0:
+            columns[i].code = code
+            columns[i].local = here.columns
+            columns[i].before = here.count
+            here.columns += 1
+            store.columns_used += 1
+        where[j] = columns[i].local
+
+
+@jit_inline
+def scatter(where, values, y):
+    """A sparse vector as a dense one over the first y.size local columns."""
+    y[:] = 0.0
+    for j in range(where.size):
+        if 0 <= where[j] < y.size:
+            y[where[j]] += values[j]
+
+
+# --- Prefixes ---------------------------------------------------------------------------------------------------------
+
+
+@jit_inline
+def cell_and_row(blocks, regression, action):
+    """Where to ask for an action: its own block and the row that all share, or the only block and a row of its own."""
+    if blocks > 1:
+        return regression * blocks + action, 0
+    return regression, action
+
+
+@jit
+def order_of(store, cell, position):
+    """The joint prefix of the regression at which a cell reached `position`."""
+    if position == 0:
+        return 0
+    return store.data[store.members[store.cells[cell].start + position - 1]].order
+
+
+@jit
+def position_at(store, cell, k):
+    """How many of the first k data of a regression lie in this cell."""
+    low = 0
+    high = store.cells[cell].count
+    start = store.cells[cell].start
+    while low < high:
+        middle = (low + high) // 2
+        if store.data[store.members[start + middle]].order <= k:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def log_det_at(store, regression, k):
+    """log det Sigma_k - log det Sigma_0 of a regression at joint prefix k."""
+    for block in range(store.blocks):
+        cell = regression * store.blocks + block
+        position = position_at(store, cell, k)
+        if position > 0:
+            datum = store.data[store.members[store.cells[cell].start + position - 1]]
+            if datum.order == k:
+                return datum.log_det
+    return 0.0

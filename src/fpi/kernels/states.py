@@ -1,0 +1,141 @@
+"""`StateCache`: what is known of visited states, so that a state that comes back costs one look-up.
+
+Once frozen, a decision never changes; until then a search goes on where it stopped. Nothing in here needs saving: it
+follows from the data. A state has a name, a row of whole numbers: its active features, or one number for the `key` of
+its features. Values of active features belong to the name where they differ from state to state.
+"""
+
+import numpy as np
+from numba import types
+
+from fpi._compiling import jit
+from fpi.kernels.cover import PROGRESS
+from fpi.kernels.numerics import mix
+from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, define, longer, new, records
+
+STATE = np.dtype(
+    [
+        ("regression", np.int64),
+        ("frozen", np.int64),  # the first prefix that covers it, or -1
+        ("prefix", np.int64),  # that `action` comes from, or -1
+        ("action", np.int64),
+        ("looked", np.int64),  # data of the regression when it was last found uncovered, or -1
+    ]
+)
+NAMELESS = 0  # the place of a state that is forgotten after the question
+
+
+class StateCacheType(types.StructRef):
+    pass
+
+
+class StateCache(Handle):
+    """What is known of visited states, see the module; `new_cache` makes it."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in get_arrays(self))
+
+
+CACHE = define(
+    StateCacheType,
+    StateCache,
+    used=types.int64,
+    table=INDICES,  # hash table: the number of a state, or 0
+    names=INDEX_ROWS,  # per state, as all that follows
+    values=MATRIX,
+    states=records(STATE),
+    allowed=FLAG_ROWS,  # per action: whether the level asks about it
+    uncovered=FLAG_ROWS,
+    progress=records(PROGRESS, 2),
+)
+
+
+@jit
+def new_cache(actions, name, values, room):
+    """For so many actions, names of so many numbers and values; `room` states to begin with."""
+    cache = new(CACHE)
+    cache.used = 1  # NAMELESS
+    cache.table = np.zeros(4, np.int32)
+    cache.names = np.zeros((1, name), np.int32)
+    cache.values = np.zeros((1, values))
+    cache.states = np.zeros(1, STATE)
+    cache.allowed = np.ones((1, actions), np.bool_)
+    cache.uncovered = np.zeros((1, actions), np.bool_)
+    cache.progress = np.zeros((1, actions), PROGRESS)
+    grow(cache, room)
+    return cache
+
+
+@jit
+def get_arrays(cache):
+    return cache.table, cache.names, cache.values, cache.states, cache.allowed, cache.uncovered, cache.progress
+
+
+@jit
+def grow(cache, room):
+    """Room for so many states; all arrays are made before the first is exchanged."""
+    names, values = longer(cache.names, room, 1, 1.0), longer(cache.values, room, 1, 1.0)
+    states, progress = longer(cache.states, room, 1, 1.0), longer(cache.progress, room, 1, 1.0)
+    allowed, uncovered = longer(cache.allowed, room, 1, 1.0), longer(cache.uncovered, room, 1, 1.0)
+    size = 4
+    while size < 4 * room:
+        size *= 2
+    table = np.zeros(size, np.int32)
+    for state in range(1, cache.used):
+        table[find(table, states, names, values, states[state].regression, names[state], values[state])] = state
+    cache.names, cache.values, cache.states, cache.progress = names, values, states, progress
+    cache.allowed, cache.uncovered, cache.table = allowed, uncovered, table
+
+
+@jit
+def find(table, states, names, features, regression, name, values):
+    """The slot of a state in the table."""
+    mask = table.size - 1
+    z = mix(np.uint64(regression + 1))
+    for j in range(name.size):
+        z = mix(z + np.uint64(name[j] + 1))
+    i = np.int64(z) & mask
+    while table[i] != 0:
+        state = table[i]
+        same = states[state].regression == regression
+        for j in range(name.size):
+            same = same and names[state, j] == name[j]
+        for j in range(features.shape[1]):
+            same = same and features[state, j] == values[j]
+        if same:
+            break
+        i = (i + 1) & mask
+    return i
+
+
+@jit
+def recall(cache, regression, name, values):
+    """The number of a state, or NAMELESS if it was not entered."""
+    table, states = cache.table, cache.states
+    return np.int64(table[find(table, states, cache.names, cache.values, regression, name, values)])
+
+
+@jit
+def enter(cache, regression, name, values):
+    """A number for a state that has none."""
+    state = cache.used
+    if state == cache.states.size:
+        grow(cache, 2 * state)
+    table = cache.table
+    table[find(table, cache.states, cache.names, cache.values, regression, name, values)] = state
+    cache.names[state] = name
+    for j in range(cache.values.shape[1]):
+        cache.values[state, j] = values[j]
+    cache.used += 1
+    return state
+
+
+@jit
+def clear(cache, state, regression):
+    """Nothing is known of a state yet."""
+    mine = cache.states[state]
+    mine.regression = regression
+    mine.frozen = mine.prefix = mine.looked = -1
