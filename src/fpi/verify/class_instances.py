@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from fpi.algorithms.eluder import Eluder
 from fpi.function_classes import FiniteClass, FunctionClass, GeneralizedLinear, LinearBall
+from fpi.settings import Elimination, Explore
 from fpi.testbeds import LogitBandit, TableBandit, TableHubs, Testbed
 from fpi.verify.instances import DELTA, Problem
 
@@ -34,8 +35,8 @@ class ClassInstance(Problem):
 
     scale: float = 1.0
     """1 is the theory."""
-    explore: str = "greedy"
-    elimination: str = "paper"
+    explore: Explore = "greedy"
+    elimination: Elimination = "paper"
 
     claims = CLAIMS
 

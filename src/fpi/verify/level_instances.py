@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fpi.algorithms.regret import Regret
+from fpi.settings import Elimination, Explore
 from fpi.testbeds import Testbed
 from fpi.verify.instances import DELTA, Problem
 
@@ -35,8 +36,8 @@ class LevelInstance(Problem):
 
     scale: float = 1.0
     """1 is the theory."""
-    explore: str = "greedy"
-    elimination: str = "paper"
+    explore: Explore = "greedy"
+    elimination: Elimination = "paper"
 
     claims = CLAIMS
 
