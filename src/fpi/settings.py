@@ -177,8 +177,8 @@ class PACSettings(Settings):
     freeze: Annotated[
         str | int,
         Setting(
-            "exact: a frozen decision stays for ever. never: it follows all data. A number N: only the newest N "
-            "prefixes are kept, as in the paper's experiments (20).",
+            "How long a frozen decision stays. exact: for ever. never: it follows all data. A number N: only the "
+            "newest N prefixes are kept, as in the paper's experiments (20).",
             _check_freeze,
             "HOW",
         ),
