@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from fpi import _kernels
 from fpi._validation import check_whole, is_real
 from fpi.errors import InputError
+from fpi.settings import SMALLEST_RIDGE
 
 Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 ROOM = 256  # entries of an array to begin with, for sparse features; a power of two
 LARGEST = 1e60  # of features, targets and the ridge: their products stay finite
-SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
 
 
