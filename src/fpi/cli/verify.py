@@ -36,11 +36,10 @@ def verify(
     Example: fpi verify --quick
     """
     from fpi.cli import console
-    from fpi.verify import class_instances, instances, level_instances, report
+    from fpi.verify import instances, report
 
     names = list(report.CLAIMS) if claims is None else _chosen(claims)
-    suites = instances, level_instances, class_instances
-    suite = [instance for each in suites for instance in (each.QUICK if quick else each.FULL)]
+    suite = instances.QUICK if quick else instances.FULL
     with console.bar("verifying", len(report.tasks(suite, seeds, names))) as tick:
         verdicts = report.verify(suite, seeds, workers, tick, names)
     console.show_columns("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
