@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from benchmarks import pac_pictures, pac_studies
 from fpi import PAC, testbeds
 from fpi.cli import app
-from fpi.verify import class_instances, exact, instances, level_instances, report
+from fpi.verify import exact, instances, report
 from fpi.verify.counts import ENOUGH, CheckCounts, judge
 from fpi.verify.instances import Instance
 from fpi.verify.run import Run, run, run_all
@@ -243,7 +243,7 @@ def test_scaled_claims_have_rows_of_their_own():
     seen = []
     verdicts = report.verify([TINY], workers=1, progress=seen.append)
     assert len(seen) == 2
-    assert [verdict.claim for verdict in verdicts[:7]] == list(instances.CLAIMS)
+    assert [verdict.claim for verdict in verdicts[:7]] == list(instances.CLAIMS["PAC"])
     assert [(verdict.claim, verdict.scaled) for verdict in verdicts[7:]] == [
         (f"Lemma {number}, α × 0.5", True) for number in (4, 5, 6)
     ]
@@ -252,7 +252,8 @@ def test_scaled_claims_have_rows_of_their_own():
 
 
 def test_both_suites_ask_for_every_family_and_for_misspecification():
-    for suite in (instances.QUICK, instances.FULL):
+    for whole in (instances.QUICK, instances.FULL):
+        suite = [instance for instance in whole if instance.algorithm == "PAC"]
         assert {instance.family for instance in suite} >= {"LinBandit", "HubNet", "HubCorridor", "DeepSea", "Trap"}
         assert any(instance.kappa > 0 for instance in suite)
         assert all(instance.agent(instance.testbed()).settings.delta == instances.DELTA for instance in suite)
@@ -264,11 +265,15 @@ def test_both_suites_ask_for_every_family_and_for_misspecification():
 def test_values_agree_with_the_evaluator_of_the_testbed():
     testbed = testbeds.HubCorridor(B=1, m=2, K=2)
     policy = testbeds.random_policy(2, seed=5)
-    values = exact.Values(testbed, policy)
+    value = testbed.values(policy)
+    brackets = exact.Brackets(testbed, policy)
     for states in exact.pool(testbed, 5):
         for state in states:
-            assert values.of(state) == pytest.approx(testbed.value(state, policy), abs=1e-12)
-            assert values.of_actions(state) == pytest.approx(testbed.action_values(state, policy), abs=1e-12)
+            expected = testbed.value(state, policy)
+            assert (value(state), *brackets.of(state)) == pytest.approx((expected,) * 3, abs=1e-12)
+            expected = testbed.action_values(state, policy)
+            assert testbed.backup(state, value) == pytest.approx(expected, abs=1e-12)
+            assert brackets.of_actions(state) == pytest.approx(np.array([expected, expected]), abs=1e-12)
 
 
 @pytest.mark.parametrize("testbed", [testbeds.DeepSea(3, cost=0.3), testbeds.HubCorridor(B=1, m=2, K=2)], ids=str)
@@ -386,14 +391,6 @@ def test_theorem_1_allows_h_in_bad_episodes_and_the_gap_in_others():
 # --- the command -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def section_4_only(monkeypatch):
-    """tests/test_verify_regret.py and tests/test_verify_eluder.py have the rest."""
-    for other in (level_instances, class_instances):
-        monkeypatch.setattr(other, "QUICK", ())
-        monkeypatch.setattr(other, "FULL", ())
-
-
 def command(*arguments):
     return CliRunner().invoke(app, ["verify", *map(str, arguments)], env={"COLUMNS": "80"})
 
@@ -402,7 +399,7 @@ def test_the_command_prints_a_row_per_claim(monkeypatch):
     monkeypatch.setattr(instances, "QUICK", (TINY,))
     result = command("--quick", "--seeds", 1)
     assert result.exit_code == 0, result.output
-    for claim in instances.CLAIMS:
+    for claim in instances.CLAIMS["PAC"]:
         assert f"\n{claim} " in result.output.replace("\n ", "\n")
     assert "α × 0.5" in result.output
     assert "No violation beyond what δ allows" in result.output
@@ -451,4 +448,4 @@ def test_the_command_refuses_claims_that_there_are_not(claims):
 def test_the_command_refuses_numbers_below_1(option):
     result = command(option, 0)
     assert result.exit_code == 2
-    assert f"{option} 0 is too small" in result.output
+    assert f"Invalid value for '{option}'" in result.output

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,17 +14,18 @@ from fpi.algorithms.levels import LeveledAgent
 from fpi.cli import app
 from fpi.function_classes import FiniteClass
 from fpi.testbeds import random_policy
-from fpi.verify import class_instances, instances, level_instances, report
-from fpi.verify.class_instances import ClassInstance
+from fpi.verify import instances, report
+from fpi.verify.instances import CLAIMS, Instance
 from fpi.verify.run import run
 
-TWO = replace(class_instances._TWO, episodes=2_000)
+ClassInstance = partial(Instance, algorithm="Eluder")
+TWO = replace(instances._TWO, episodes=2_000)
 TABLES = ClassInstance("tables", "TableBandit", {"contexts": 30, "K": 4, "N": 20}, episodes=512, walks=30)
 HUBS = ClassInstance("hubs", "TableHubs", {"contexts": 20, "m": 2, "K": 2, "R": 5}, episodes=512, walks=30)
 CLOSE = ClassInstance(  # a candidate near every table
     "close", "TableBandit", {"contexts": 1, "K": 2, "N": 200}, explore="random", episodes=400, walks=1
 )
-SCALED = replace(class_instances._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
+SCALED = replace(instances._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
 
 
 def fired(instance, kind=Eluder, seed=1):
@@ -136,13 +138,8 @@ def command(*arguments):
 
 @pytest.fixture
 def only(monkeypatch):
-    """Runs these instances, whatever the others are."""
-
-    def choose(*chosen):
-        for each in (instances, level_instances, class_instances):
-            monkeypatch.setattr(each, "QUICK", chosen if each is class_instances else ())
-
-    return choose
+    """Runs these instances and no others."""
+    return lambda *chosen: monkeypatch.setattr(instances, "QUICK", chosen)
 
 
 TINY = replace(TABLES, episodes=64, walks=2, seeds=1)
@@ -152,7 +149,7 @@ def test_the_command_checks_function_classes_too(only):
     only(TINY, replace(TINY, name="scaled", scale=0.1))
     result = command("--quick", "--workers", "1")
     assert result.exit_code == 0, result.output
-    for claim in class_instances.CLAIMS:
+    for claim in CLAIMS["Eluder"]:
         assert f" {claim} " in result.output
     assert "Theorem 4, β × 0.1" in result.output
     assert max(map(len, result.output.split("Lemma 9 for F:")[0].splitlines())) <= 80
@@ -181,14 +178,14 @@ def test_violations_make_the_command_fail(only, monkeypatch):
     assert "VIOLATED beyond what δ allows: Lemma 22 for F" in result.output
 
 
-FINITE = [each for each in class_instances.FULL if each.family in ("TableBandit", "TableHubs")]
+FINITE = [each for each in instances.FULL if each.family in ("TableBandit", "TableHubs")]
 
 
 @pytest.mark.parametrize("instance", FINITE, ids=lambda instance: instance.name)
 def test_every_policy_of_an_instance_is_in_its_class(instance):
     """Lemma 25 would say nothing of classes that are too small."""
     testbed = instance.testbed()
-    functions = class_instances.functions(testbed)
+    functions = instances.functions(testbed)
     assert isinstance(functions, FiniteClass)
     for seed in range(5):
         policy = random_policy(testbed.actions, seed)

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from typer.testing import CliRunner
 from fpi import Regret
 from fpi.algorithms.levels import LeveledAgent
 from fpi.cli import app
-from fpi.verify import class_instances, exact, instances, level_instances, report
-from fpi.verify.level_instances import LevelInstance
+from fpi.verify import exact, instances, report
+from fpi.verify.instances import CLAIMS, Instance
 from fpi.verify.run import run
 
+LevelInstance = partial(Instance, algorithm="Regret")
 ARMS = LevelInstance("arms", "DeepSea", {"N": 1}, ridge=0.3, episodes=1_000, walks=1)
 SEA = LevelInstance("sea", "DeepSea", {"N": 2}, ridge=0.3, episodes=150, walks=1)
 BANDIT = LevelInstance("bandit", "LinBandit", {"d": 3, "K": 5}, episodes=1_024, elimination="interval", walks=20)
@@ -146,7 +148,7 @@ def test_brackets_hold_every_policy_that_agrees_where_covered():
         for choice in itertools.product(range(2), repeat=len(free)):
             policy = {**frozen[level], **dict(zip(free, choice, strict=True))}
             values.append(testbed.action_values((0, 0), policy.__getitem__))
-        brackets = exact.Brackets(testbed, level_states).of_actions((0, 0), level)
+        brackets = exact.Brackets(testbed, frozen[level].__getitem__).of_actions((0, 0))
         assert brackets == pytest.approx(np.array([np.min(values, axis=0), np.max(values, axis=0)]), abs=1e-12)
 
 
@@ -168,14 +170,14 @@ def test_scaled_agents_owe_what_holds_for_all_of_them():
     apart = ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
     assert {claim for claim in found if "," in claim} == {f"{claim}, α × 0.1" for claim in apart}
     plain = {claim for claim in found if "," not in claim}
-    assert plain == set(level_instances.CLAIMS) - {*apart} | {"Lemma 16"}
+    assert plain == set(CLAIMS["Regret"]) - {*apart} | {"Lemma 16"}
 
 
 def test_both_sections_stand_in_one_table_with_scaled_rows_last():
-    coarse = instances.Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
+    coarse = Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
     verdicts = report.verify([coarse, TINY, replace(TINY, name="scaled", scale=0.1)], workers=1)
     names = [verdict.claim for verdict in verdicts]
-    assert names[:19] == [*instances.CLAIMS, *level_instances.CLAIMS]
+    assert names[:19] == [*CLAIMS["PAC"], *CLAIMS["Regret"]]
     assert [verdict.instances for verdict in verdicts[:8]] == [1] * 7 + [2]
     assert names[19:] == [
         f"{claim}, α × 0.1" for claim in ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
@@ -185,31 +187,22 @@ def test_both_sections_stand_in_one_table_with_scaled_rows_last():
     assert legend.count("\n") == 21 and "Uniform-PAC" in legend
 
 
-@pytest.fixture(autouse=True)
-def no_function_classes(monkeypatch):
-    """tests/test_verify_eluder.py has them."""
-    monkeypatch.setattr(class_instances, "QUICK", ())
-    monkeypatch.setattr(class_instances, "FULL", ())
-
-
 def command(*arguments):
     return CliRunner().invoke(app, ["verify", *arguments], env={"COLUMNS": "80"})
 
 
 def test_the_command_checks_section_5_too(monkeypatch):
-    monkeypatch.setattr(instances, "QUICK", ())
-    monkeypatch.setattr(level_instances, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
+    monkeypatch.setattr(instances, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
     result = command("--quick", "--workers", "1")
     assert result.exit_code == 0, result.output
-    for claim in level_instances.CLAIMS:
+    for claim in CLAIMS["Regret"]:
         assert f" {claim} " in result.output
     assert "Theorem 3, α × 0.1" in result.output
     assert max(map(len, result.output.split("Lemma 8:")[0].splitlines())) <= 80
 
 
 def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
-    monkeypatch.setattr(instances, "QUICK", (instances.Instance("none", "no such family"),))
-    monkeypatch.setattr(level_instances, "QUICK", (TINY,))
+    monkeypatch.setattr(instances, "QUICK", (Instance("none", "no such family"), TINY))
     result = command("--quick", "--claims", "20, T2", "--workers", "1")
     assert result.exit_code == 0, result.output
     rows = [" ".join(line.split()[:2]) for line in result.output.split("Lemma 20a:")[0].splitlines()]
@@ -217,8 +210,7 @@ def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
 
 
 def test_violations_of_section_5_make_the_command_fail(monkeypatch):
-    monkeypatch.setattr(instances, "FULL", ())
-    monkeypatch.setattr(level_instances, "FULL", (replace(ARMS, seeds=1),))
+    monkeypatch.setattr(instances, "FULL", (replace(ARMS, seeds=1),))
     monkeypatch.setattr(
         Regret,
         "end_episode",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral, Rational, Real
 from typing import Any
-
-import numpy as np
 
 from fpi.errors import InputError
 
@@ -13,13 +12,13 @@ LARGEST = 1e300  # far beyond any use; sums of a few stay finite
 
 
 def is_whole(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def is_real(number: Any) -> bool:
     """Whether it is a number, finite and not absurdly large."""
-    real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
-    return real and bool(abs(number) <= LARGEST)  # false for NaN too
+    floating = isinstance(number, Real) and not isinstance(number, Rational)  # Python's and NumPy's
+    return (floating or is_whole(number)) and bool(abs(number) <= LARGEST)  # false for NaN too
 
 
 def check_whole(name: str, number: Any, least: int = 0, bits: int = 63) -> int:

@@ -80,11 +80,10 @@ class Row:
         }
         if self.method == "OFUL":
             return OFUL(testbed.features, **common)
+        common["explore"] = self.explore
         if self.method == "SupLinUCB":
-            return SupLinUCB(testbed.features, rounds=episodes, explore=self.explore, **common)
-        return Regret(
-            testbed.features, horizon=testbed.horizon, explore=self.explore, elimination=self.elimination, **common
-        )
+            return SupLinUCB(testbed.features, rounds=episodes, **common)
+        return Regret(testbed.features, horizon=testbed.horizon, **{**common, "elimination": self.elimination})
 
 
 def rows_at(scale: float) -> list[Row]:

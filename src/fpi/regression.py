@@ -17,12 +17,12 @@ from fpi.kernels.cover import first_cover
 from fpi.kernels.numerics import dot
 from fpi.kernels.query import trace_query
 from fpi.kernels.ridge import RidgeStore, locate, new_store, widen
+from fpi.settings import SMALLEST_RIDGE
 
 Sparse = tuple[ArrayLike, ArrayLike]
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 LARGEST = 1e60  # of features, targets and the ridge: their products stay finite
-SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 WIDTH_TIE = 1e-9  # a width within this share of epsilon counts as covered
 
 

@@ -1,75 +1,58 @@
-"""What all agents share: their common settings, learning, saving."""
+"""What all agents share: how they are made, learn, and are saved."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi import determinism, model_files, training
-from fpi._validation import check_real, check_whole, is_whole
+from fpi._validation import check_whole, is_whole
 from fpi.algorithms.theory import Constants
 from fpi.datasets import Act, Datasets, ExploringStep
 from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
 from fpi.features import optional_methods
 from fpi.history import History
-from fpi.kernels.choose import EXPLORING
+from fpi.settings import Settings
 from fpi.training import Callback, Decision, Policy, TrainingState
 
-MOST_CELLS = 10_000_000
+P = ParamSpec("P")
+S = TypeVar("S", bound=Settings)
+A = TypeVar("A", bound="Agent")
+D = TypeVar("D")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Common:
-    """The settings every agent has."""
+def with_settings(kind: Callable[P, S]) -> Callable[[Callable[[A, D, S], None]], Callable[Concatenate[A, D, P], None]]:
+    """Make `__init__(self, features, settings)` one that takes every setting as a keyword argument."""
+    keywords = [
+        each.replace(annotation=get_args(each.annotation)[0])  # without `Annotated`
+        for each in inspect.signature(kind).parameters.values()
+    ]
 
-    actions: int
-    """How many actions there are."""
-    horizon: int
-    """H, the stages of an episode."""
-    explore: str
-    """Which uncovered action to take: "first", "widest", "greedy" (best estimate) or "random" (a seeded hash)."""
-    delta: float = 0.05
-    """The guarantee holds with probability 1 - delta."""
-    misspecification: float = 0.0
-    """kappa: how far Q^pi may be from linear."""
-    theta_bound: float | None = None
-    """Bound on |theta^pi|; None is the paper's sqrt(d) H."""
-    constants: str = "tight"
-    """ "tight" uses that rewards in [0, 1] are 1/2-subGaussian, "paper" the paper's looser 1."""
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    """Smallest and largest reward of one step."""
+    def decorate(init: Callable[[A, D, S], None]) -> Callable[Concatenate[A, D, P], None]:
+        described = list(inspect.signature(init).parameters.values())[:2]
+        signature = inspect.Signature([*described, *keywords])
 
-    def __post_init__(self) -> None:
-        for name in ("actions", "horizon"):
-            check_whole(name, getattr(self, name), least=1)
-        if self.horizon * self.actions > MOST_CELLS:
-            raise InputError(
-                f"horizon x actions is {self.horizon * self.actions:,}; every pair has a dataset of its own, and "
-                f"{MOST_CELLS:,} are the most. Use a shorter horizon."
-            )
-        check_real("delta", self.delta, "a probability between 0 and 1", lambda x: 0 < x < 1)
-        check_real("misspecification", self.misspecification, "a finite number of at least 0", lambda x: x >= 0)
-        if self.theta_bound is not None:
-            check_real("theta_bound", self.theta_bound, "a finite number above 0, or None", lambda x: x > 0)
-        if not isinstance(self.explore, str) or self.explore not in EXPLORING:
-            raise InputError(f"explore is {self.explore!r}; choose one of {', '.join(EXPLORING)}.")
-        if self.constants not in ("tight", "paper"):
-            raise InputError(f'constants is {self.constants!r}; choose "tight" or "paper".')
-        if not (isinstance(self.reward_range, tuple | list) and len(self.reward_range) == 2):
-            raise InputError(
-                f"reward_range is {self.reward_range!r}; pass the smallest and the largest reward, (low, high)."
-            )
-        for end in self.reward_range:
-            check_real("an end of reward_range", end, "a finite number", lambda x: True)
-        object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+        @functools.wraps(init)
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(*args, **kwargs).arguments
+            agent, features = (bound.pop(each.name) for each in described)
+            make: Callable[..., S] = kind
+            init(agent, features, make(**bound))
+
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -106,7 +89,7 @@ class Agent:
     `greedy` (the best estimate) and `explain`.
     """
 
-    def __init__(self, settings: Common, datasets: Any) -> None:
+    def __init__(self, settings: Settings, datasets: Any) -> None:
         self.settings = settings
         self.datasets = datasets
         self.features = datasets.features

@@ -23,42 +23,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpi._validation import check_real, check_whole
-from fpi.algorithms.agent import Common
-from fpi.algorithms.levels import LeveledAgent, check_elimination
+from fpi.algorithms.agent import with_settings
+from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import LevelBounds
 from fpi.envs import Env
 from fpi.errors import InputError
 from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.function_classes.datasets import ClassDatasets
 from fpi.history import History
+from fpi.settings import EluderSettings
 from fpi.training import Callback
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(Common):
-    """Everything that shapes an Eluder agent beside its class of functions."""
-
-    explore: str = "greedy"
-    episodes: int
-    """T: the agent cannot learn for longer."""
-    scale: float = 1.0
-    """Multiplies beta: 1 is the theory, smaller values trust the data sooner than it allows."""
-    elimination: str = "paper"
-    """How far below the best an action may be and stay; see `levels.ELIMINATIONS`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("episodes", self.episodes, least=1)
-        check_real("scale", self.scale, "a number above 0; 1 is the theory", lambda x: x > 0)
-        check_elimination(self.elimination)
-        if self.misspecification:
-            raise InputError(
-                f"misspecification is {self.misspecification!r}; function classes must hold every Q^pi exactly, so "
-                "leave it at 0. Misspecified linear features: fpi.Regret."
-            )
-        if self.theta_bound is not None:
-            raise InputError("theta_bound belongs to linear features; a function class brings its own bounds.")
 
 
 class Eluder(LeveledAgent):
@@ -73,41 +47,16 @@ class Eluder(LeveledAgent):
     >>> len(history.returns)
     500
 
-    `function_class` is one of `fpi.function_classes`, or your own; `Settings` says what the other arguments mean.
+    `function_class` is one of `fpi.function_classes`, or your own; `fpi.settings.EluderSettings` says what the other
+    arguments mean.
     """
 
-    settings: Settings
+    settings: EluderSettings
     datasets: ClassDatasets
 
-    def __init__(
-        self,
-        function_class: FunctionClass,
-        *,
-        actions: int,
-        horizon: int,
-        episodes: int,
-        scale: float = 1.0,
-        explore: str = "greedy",
-        elimination: str = "paper",
-        delta: float = 0.05,
-        misspecification: float = 0.0,
-        theta_bound: float | None = None,
-        constants: str = "tight",
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        settings = Settings(
-            actions=actions,
-            horizon=horizon,
-            episodes=episodes,
-            scale=scale,
-            explore=explore,
-            elimination=elimination,
-            delta=delta,
-            misspecification=misspecification,
-            theta_bound=theta_bound,
-            constants=constants,
-            reward_range=reward_range,
-        )
+    @with_settings(EluderSettings)
+    def __init__(self, function_class: FunctionClass, settings: EluderSettings) -> None:
+        actions, horizon = settings.actions, settings.horizon
         if not isinstance(function_class, FunctionClass):
             raise InputError(
                 f"{function_class!r} is no function class: it needs rows, log_covering and prefixes, as "
@@ -121,7 +70,7 @@ class Eluder(LeveledAgent):
                 f"to {horizon}. Make the class with max_value={horizon}."
             )
         self.function_class = function_class
-        self.levels = max(1, math.floor(math.log2(episodes)))  # L-bar - 1
+        self.levels = max(1, math.floor(math.log2(settings.episodes)))  # L-bar - 1
         super().__init__(settings, ClassDatasets(function_class, settings.horizon, self.levels, self.beta))
 
     def learn(

@@ -29,24 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi._validation import is_whole
-from fpi.algorithms.agent import Agent, Common
+from fpi.algorithms.agent import Agent
 from fpi.datasets import Act, Dataset
 from fpi.errors import InputError
 from fpi.kernels.choose import EXPLORING, best, eliminate, explore
+from fpi.settings import LevelSettings
 from fpi.training import Decision, TrainingState
-
-MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
-
-
-ELIMINATIONS = ("paper", "stage", "interval")
-"""The rules of elimination. "paper": an action may be 2H Delta_l below the best and stay. "stage": 2 Delta_l for every
-stage that is left, which is all the proof needs. "interval": the errors of the two estimates at the frozen prefix, and
-2 Delta_l for every later stage."""
-
-
-def check_elimination(name: Any) -> None:
-    if name not in ELIMINATIONS:
-        raise InputError(f"elimination is {name!r}; choose one of {', '.join(ELIMINATIONS)}.")
 
 
 class LevelState(NamedTuple):
@@ -117,14 +105,14 @@ class Explanation:
 class LeveledAgent(Agent):
     """Algorithm 2 for any estimator. Subclasses provide a dataset that can `look`, Delta_l and error bounds."""
 
-    settings: Any
+    settings: LevelSettings
 
     levels: int
     """The last level that is tested and stored, L-bar - 1 or less."""
     played: tuple[int, ...]
     """l_h of the last episode, for every step."""
 
-    def __init__(self, settings: Common, datasets: Any) -> None:
+    def __init__(self, settings: LevelSettings, datasets: Any) -> None:
         super().__init__(settings, datasets)
         self.played = ()
         self._everything = np.ones(self.actions, np.bool_)

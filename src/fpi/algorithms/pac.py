@@ -31,49 +31,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi._validation import check_real, check_whole
-from fpi.algorithms.agent import Agent, Common, linear_constants
+from fpi.algorithms.agent import Agent, linear_constants, with_settings
 from fpi.algorithms.theory import Constants
 from fpi.datasets import Act, Dataset, Datasets
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
 from fpi.kernels.choose import best
 from fpi.kernels.cover import frozen_at
-from fpi.regression import SMALLEST_RIDGE
+from fpi.settings import UNLIMITED, PACSettings
 from fpi.training import Decision, TrainingState
-
-UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(Common):
-    """Everything that shapes a PAC agent beside its features."""
-
-    epsilon: float
-    """A state is covered when the widths of all its actions are at most this."""
-    ridge: float
-    """lambda of the regressions; 1/H in the theory, 1e-3 in the paper's experiments."""
-    explore: str = "random"
-    freeze: str | int = "exact"
-    """ "exact", "never", or n: only the newest n prefixes are kept, as in the paper's experiments (n = 20)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_real("epsilon", self.epsilon, "a number from 1e-100 to 1e100", lambda x: 1e-100 <= x <= 1e100)
-        wanted = f"a finite number of at least {SMALLEST_RIDGE:g}"
-        check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
-        if isinstance(self.freeze, str):
-            if self.freeze not in ("exact", "never"):
-                raise InputError(f'freeze is {self.freeze!r}; pass "exact", "never", or how many prefixes to keep.')
-        else:
-            check_whole("freeze", self.freeze, least=1)
-
-    @property
-    def window(self) -> int:
-        """How many of the newest prefixes may be used; "never" is a window of 1."""
-        if isinstance(self.freeze, str):
-            return UNLIMITED if self.freeze == "exact" else 1
-        return int(self.freeze)
 
 
 @dataclass(frozen=True)
@@ -125,44 +91,18 @@ class PAC(Agent):
     50
 
     `features` is a feature map, or a plain function of (observation) or (observation, stage) that gives an array with
-    one row per action. `Settings` says what the other arguments mean. Ties: values within 1e-9 * (1 + |max|) of the
-    largest are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon counts as covered.
+    one row per action. `fpi.settings.PACSettings` says what the other arguments mean. Ties: values within
+    1e-9 * (1 + |max|) of the largest are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon
+    counts as covered.
     """
 
-    settings: Settings
+    settings: PACSettings
     datasets: Datasets
 
-    def __init__(
-        self,
-        features: FeatureMap | Callable[..., Any],
-        *,
-        actions: int,
-        horizon: int,
-        epsilon: float,
-        ridge: float,
-        explore: str = "random",
-        freeze: str | int = "exact",
-        delta: float = 0.05,
-        misspecification: float = 0.0,
-        theta_bound: float | None = None,
-        constants: str = "tight",
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        settings = Settings(
-            actions=actions,
-            horizon=horizon,
-            epsilon=epsilon,
-            ridge=ridge,
-            explore=explore,
-            freeze=freeze,
-            delta=delta,
-            misspecification=misspecification,
-            theta_bound=theta_bound,
-            constants=constants,
-            reward_range=reward_range,
-        )
+    @with_settings(PACSettings)
+    def __init__(self, features: FeatureMap | Callable[..., Any], settings: PACSettings) -> None:
         known = as_feature_map(features, settings.actions)
-        super().__init__(settings, Datasets(known, settings.horizon, float(ridge), [float(epsilon)]))
+        super().__init__(settings, Datasets(known, settings.horizon, float(settings.ridge), [float(settings.epsilon)]))
 
     def begin_episode(self, training_state: TrainingState) -> Act:
         """Line 3: pi_t, on the datasets as they stand before episode t; `kernels.actor.act` is its text.

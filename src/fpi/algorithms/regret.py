@@ -19,55 +19,17 @@ at level l; levels fill up after H D_l episodes. Hence Theorem 2: with probabili
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fpi._validation import check_real, check_whole
-from fpi.algorithms.agent import MOST_CELLS, Common, linear_constants
-from fpi.algorithms.levels import MOST_LEVELS, LeveledAgent, check_elimination
+from fpi.algorithms.agent import linear_constants, with_settings
+from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants, levels
 from fpi.datasets import Datasets
-from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
-from fpi.regression import SMALLEST_RIDGE
+from fpi.settings import RegretSettings, check_cells
 
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(Common):
-    """Everything that shapes a Regret agent beside its features."""
-
-    explore: str = "greedy"
-    scale: float = 1.0
-    """Multiplies alpha_l: 1 is the theory, smaller values eliminate sooner than it allows."""
-    ridge: float | None = None
-    """lambda of the regressions; None is the paper's 1/H."""
-    max_level: int | None = None
-    """The last level to test and store; None is as many as the misspecification allows, and never more than 40."""
-    elimination: str = "paper"
-    """How far below the best an action may be and stay; see `levels.ELIMINATIONS`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_real("scale", self.scale, "a number above 0; 1 is the theory", lambda x: x > 0)
-        if self.ridge is not None:
-            wanted = f"None for 1/H, or a finite number of at least {SMALLEST_RIDGE:g}"
-            check_real("ridge", self.ridge, wanted, lambda x: x >= SMALLEST_RIDGE)
-        if self.max_level is not None:
-            check_whole("max_level", self.max_level, least=1)
-        check_elimination(self.elimination)
-        cells = self.horizon * self.actions * self.levels
-        if cells > MOST_CELLS:
-            raise InputError(
-                f"horizon x actions x levels is {cells:,}; each has a dataset of its own, and {MOST_CELLS:,} are the "
-                "most. Use a shorter horizon, or a smaller max_level."
-            )
-
-    @property
-    def levels(self) -> int:
-        """The last level that is tested and stored."""
-        wanted = MOST_LEVELS if self.max_level is None else int(self.max_level)
-        return int(min(wanted, MOST_LEVELS, levels(self.horizon, self.misspecification) - 1))
+MOST_LEVELS = 40  # 4^40 episodes would be needed to fill a level beyond
 
 
 class Regret(LeveledAgent):
@@ -81,46 +43,21 @@ class Regret(LeveledAgent):
     >>> len(agent.dataset(stage=0, level=1)) > 0
     True
 
-    `features` is as for `fpi.PAC`, `Settings` says what the other arguments mean, and ties are broken as there. With
-    `scale=1`, the theory, action sets shrink only after very many episodes; practice needs less, and says so.
+    `features` is as for `fpi.PAC`, `fpi.settings.RegretSettings` says what the other arguments mean, and ties are
+    broken as there. With `scale=1`, the theory, action sets shrink only after very many episodes; practice needs less,
+    and says so.
     """
 
-    settings: Settings
+    settings: RegretSettings
     datasets: Datasets
 
-    def __init__(
-        self,
-        features: FeatureMap | Callable[..., Any],
-        *,
-        actions: int,
-        horizon: int,
-        scale: float = 1.0,
-        ridge: float | None = None,
-        max_level: int | None = None,
-        explore: str = "greedy",
-        elimination: str = "paper",
-        delta: float = 0.05,
-        misspecification: float = 0.0,
-        theta_bound: float | None = None,
-        constants: str = "tight",
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        settings = Settings(
-            actions=actions,
-            horizon=horizon,
-            scale=scale,
-            ridge=ridge,
-            max_level=max_level,
-            explore=explore,
-            elimination=elimination,
-            delta=delta,
-            misspecification=misspecification,
-            theta_bound=theta_bound,
-            constants=constants,
-            reward_range=reward_range,
-        )
-        self.ridge = 1 / int(horizon) if ridge is None else float(ridge)
-        self.levels = settings.levels
+    @with_settings(RegretSettings)
+    def __init__(self, features: FeatureMap | Callable[..., Any], settings: RegretSettings) -> None:
+        self.ridge = 1 / int(settings.horizon) if settings.ridge is None else float(settings.ridge)
+        possible = levels(settings.horizon, settings.misspecification) - 1
+        self.levels = int(min(settings.max_level or MOST_LEVELS, MOST_LEVELS, possible))
+        cells = settings.horizon * settings.actions * self.levels
+        check_cells("horizon x actions x levels", cells, "Use a shorter horizon, or a smaller max_level.")
         known = as_feature_map(features, settings.actions)
         epsilons = [2.0**-level for level in range(1, self.levels + 1)]
         super().__init__(settings, Datasets(known, settings.horizon, self.ridge, epsilons))

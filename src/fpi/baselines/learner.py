@@ -61,17 +61,19 @@ class Baseline:
 class LinearBandit(Baseline):
     """One stage, rewards that are linear in the features up to noise, and one or more ridge regressions of them."""
 
+    levels = 1
+    """Regressions."""
+
     def __init__(
         self,
         features: FeatureMap | Callable[..., Any],
         *,
         actions: int,
-        ridges: int,
-        ridge: float,
-        scale: float,
-        delta: float,
-        theta_bound: float | None,
-        reward_range: tuple[float, float],
+        scale: float = 1.0,
+        ridge: float = 1.0,
+        delta: float = 0.05,
+        theta_bound: float | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         super().__init__(actions, 1, reward_range)
         check_positive("ridge", ridge)
@@ -82,11 +84,10 @@ class LinearBandit(Baseline):
         self.features = as_feature_map(features, self.actions)
         self.ridge, self.scale, self.delta = float(ridge), float(scale), float(delta)
         self._bound = theta_bound
-        self._ridges = ridges
         self._fits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-        self.sizes = np.zeros(ridges, np.int64)
+        self.sizes = np.zeros(self.levels, np.int64)
         """Data of every regression."""
-        self.log_dets = np.zeros(ridges)
+        self.log_dets = np.zeros(self.levels)
         """log det V - log det of its start, of every regression."""
         self._kept: tuple[int, NDArray[np.float64]] | None = None  # regression and features of the step to store
 
@@ -102,7 +103,7 @@ class LinearBandit(Baseline):
         rows = self.features(observation, stage)
         if self._fits is None:  # only now is d known of a plain function
             d = rows.shape[1]
-            self._fits = np.tile(np.eye(d) / self.ridge, (self._ridges, 1, 1)), np.zeros((self._ridges, d))
+            self._fits = np.tile(np.eye(d) / self.ridge, (self.levels, 1, 1)), np.zeros((self.levels, d))
         return rows, *self._fits
 
     def keep(self, regression: int, row: NDArray[np.float64]) -> None:

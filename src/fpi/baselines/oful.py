@@ -12,13 +12,11 @@ Rewards in [0, 1] are sigma = 1/2-subGaussian; B bounds |theta|. (Abbasi-Yadkori
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
 from fpi.datasets import Act
-from fpi.features import FeatureMap
 from fpi.training import TrainingState
 
 SIGMA = 0.5
@@ -26,28 +24,6 @@ SIGMA = 0.5
 
 class OFUL(LinearBandit):
     """OFUL for environments of one stage. `scale` multiplies beta_t; 1.0 is the theory."""
-
-    def __init__(
-        self,
-        features: FeatureMap | Callable[..., Any],
-        *,
-        actions: int,
-        scale: float = 1.0,
-        ridge: float = 1.0,
-        delta: float = 0.05,
-        theta_bound: float | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        super().__init__(
-            features,
-            actions=actions,
-            ridges=1,
-            ridge=ridge,
-            scale=scale,
-            delta=delta,
-            theta_bound=theta_bound,
-            reward_range=reward_range,
-        )
 
     @property
     def beta(self) -> float:

@@ -58,14 +58,7 @@ class SupLinUCB(LinearBandit):
         self.levels = max(1, math.ceil(math.log2(self.rounds)))
         self.explore = explore
         super().__init__(
-            features,
-            actions=actions,
-            ridges=self.levels,
-            ridge=1.0,
-            scale=scale,
-            delta=delta,
-            theta_bound=theta_bound,
-            reward_range=reward_range,
+            features, actions=actions, scale=scale, delta=delta, theta_bound=theta_bound, reward_range=reward_range
         )
 
     @property

@@ -7,30 +7,22 @@ from typing import Annotated
 
 import typer
 
-from fpi.cli.commands import app
+from fpi.cli.main import app
+from fpi.cli.options import Workers, flag, option
 from fpi.errors import InputError
 
 
 @app.command()
 def verify(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer and shorter runs: about a minute.", metavar=" ")
-    ] = False,
+    quick: Annotated[bool, flag("--quick", "Fewer and shorter runs: about a minute.")] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Runs of every instance.", metavar="N", show_default="as many as its claims need"),
+        option("Runs of every instance.", "N", None, "as many as its claims need", min=1),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores"),
-    ] = None,
+    workers: Workers = None,
     claims: Annotated[
         str | None,
-        typer.Option(
-            help="Only these: lemmas by number, theorems as T1 to T4. Example: 1,2,20,T2",
-            metavar="LIST",
-            show_default="all",
-        ),
+        option("Only these: lemmas by number, theorems as T1 to T4. Example: 1,2,20,T2", "LIST", None, "all"),
     ] = None,
 ) -> None:
     """Check what the paper claims, on testbeds whose every value is known exactly.
@@ -43,15 +35,11 @@ def verify(
 
     Example: fpi verify --quick
     """
-    for name, number in (("--seeds", seeds), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
     from fpi.cli import console
-    from fpi.verify import class_instances, instances, level_instances, report
+    from fpi.verify import instances, report
 
     names = list(report.CLAIMS) if claims is None else _chosen(claims)
-    suites = instances, level_instances, class_instances
-    suite = [instance for each in suites for instance in (each.QUICK if quick else each.FULL)]
+    suite = instances.QUICK if quick else instances.FULL
     with console.bar("verifying", len(report.tasks(suite, seeds, names))) as tick:
         verdicts = report.verify(suite, seeds, workers, tick, names)
     console.show_columns("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])

@@ -55,9 +55,9 @@ def learn(
         try:
             while (before := run.row) < episodes:
                 run.go_on()
-                new = slice(before, run.row)
-                rows = run.returns[new], run.lengths[new], run.covered_steps[new]
-                tick(run.row - before, *(column.sum().item() for column in rows))
+                new, rows = slice(before, run.row), run
+                steps, covered = int(rows.lengths[new].sum()), int(rows.covered_steps[new].sum())
+                tick(run.row - before, float(rows.returns[new].sum()), steps, covered)
         finally:
             run.end()
     return run.history()

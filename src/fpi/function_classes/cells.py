@@ -13,8 +13,8 @@ import numpy.typing as npt
 from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
-from fpi.function_classes import _checks
-from fpi.function_classes.base import BoolArray, FloatArray
+from fpi.function_classes._ordered import OrderedData
+from fpi.function_classes.base import FloatArray
 
 
 class Aggregation:
@@ -63,33 +63,30 @@ class Aggregation:
         return self.cells if epsilon < self.max_value else 0
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> CellPrefixes:
-        return CellPrefixes(self.cells, self.max_value, check_positive("epsilon", epsilon), beta)
+        return CellPrefixes(self.cells, self.max_value, epsilon, beta)
 
 
-class CellPrefixes:
+class CellPrefixes(OrderedData):
     """For every cell, which data fell into it and the sums of their targets."""
 
     def __init__(self, cells: int, max_value: float, epsilon: float, beta: Callable[[int], float]) -> None:
-        self.epsilon = epsilon
+        super().__init__(1, epsilon, beta)
         self._cells = cells
         self._max_value = max_value
-        self._beta = beta
         self._betas = [max_value**2]  # of no use where there are no data
         self._numbers: dict[int, list[int]] = {}
         self._sums: dict[int, list[float]] = {}
 
-    def __len__(self) -> int:
-        return len(self._betas) - 1
-
     def append(self, row: FloatArray, target: float) -> None:
-        cells, q = _checks.datum(row, target, 1)
+        cells, q, radius = self.checked(row, target)
         cell = int(cells[0])
         if not 0 <= cell < self._cells:
             raise InputError(f"{cell} is not one of the {self._cells} cells.")
-        self._betas.append(_checks.radius_at(self._beta, len(self._betas)))
+        self._betas.append(radius)
+        self.length += 1
         sums = self._sums.setdefault(cell, [0.0])
         sums.append(sums[-1] + q)
-        self._numbers.setdefault(cell, []).append(len(self))
+        self._numbers.setdefault(cell, []).append(self.length)
 
     def theta(self, k: int) -> FloatArray:
         """The values of all cells in the least-squares function."""
@@ -107,19 +104,14 @@ class CellPrefixes:
         return np.where(counts > 0, width, self._max_value)
 
     def differences(self, rows: FloatArray, k: int) -> FloatArray:
-        """At each row, how far functions of F can differ that are epsilon apart on the first k data."""
         counts, _ = self._fit(rows, k)
         return np.where(
             counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), self._max_value), self._max_value
         )
 
-    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        certain: BoolArray = self.differences(rows, k) <= self.epsilon
-        return certain
-
     def _fit(self, rows: FloatArray, k: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Data of the cell of each row among the first k, and their clipped mean."""
-        k = _checks.prefix(k, len(self))
+        k = self.prefix(k)
         cells = rows[:, 0].astype(int).tolist()
         counts = np.array([bisect_right(self._numbers.get(cell, []), k) for cell in cells])
         sums = np.array([self._sums.get(cell, [0.0])[count] for cell, count in zip(cells, counts, strict=True)])

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
-from fpi.function_classes import _checks, _kernels
+from fpi.function_classes import _kernels
+from fpi.function_classes._ordered import OrderedData
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
 from fpi.function_classes.confidence import most_gains
 
@@ -83,7 +84,7 @@ class FiniteClass:
         return min(pairs, points, most_gains(self.size - 1, 0.5, 2 * (length / epsilon) ** 2))
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> FinitePrefixes:
-        return FinitePrefixes(self.size, check_positive("epsilon", epsilon), beta)
+        return FinitePrefixes(self.size, epsilon, beta)
 
     def to_config(self) -> dict[str, Any] | None:
         """Small tables; None for functions and large tables, which must be passed again when loading."""
@@ -126,13 +127,11 @@ class FiniteClass:
             )
 
 
-class FinitePrefixes:
+class FinitePrefixes(OrderedData):
     """For every pair of functions the first prefix that tells them apart; for every prefix the set F_k in bits."""
 
     def __init__(self, size: int, epsilon: float, beta: Callable[[int], float]) -> None:
-        self.epsilon = epsilon
-        self._beta = beta
-        self._length = 0
+        super().__init__(size, epsilon, beta)
         self._data = np.zeros((0, size))
         self._best = np.zeros(1, np.int64)
         self._masks = np.zeros((1, (size + 63) // 64), np.uint64)
@@ -144,16 +143,10 @@ class FinitePrefixes:
         self._sums = np.zeros(0)
         self._first = np.zeros(0, np.int32)
 
-    def __len__(self) -> int:
-        return self._length
-
     def append(self, row: FloatArray, target: float) -> None:
-        values, q = _checks.datum(row, target, len(self._losses))
-        k = self._length + 1
-        radius = _checks.radius_at(self._beta, k)
-        self._data = _checks.room(self._data, k)
-        self._best = _checks.room(self._best, k)
-        self._masks = _checks.room(self._masks, k)
+        values, q, radius = self.checked(row, target)
+        k = self.length + 1
+        self.make_room("_data", "_best", "_masks")
         self._data[k - 1] = values
         self._losses += (values - q) ** 2
         best = int(self._losses.argmin())  # the first, if several are
@@ -162,27 +155,27 @@ class FinitePrefixes:
         self._distances[best] = k, sums
         self._best[k] = best
         _kernels.mark_within(sums, radius, self._masks[k])
-        self._length = k
+        self.length = k
 
     def estimates(self, rows: FloatArray, k: int) -> FloatArray:
-        estimates: FloatArray = rows[:, self._best[_checks.prefix(k, self._length)]]
+        estimates: FloatArray = rows[:, self._best[self.prefix(k)]]
         return estimates
 
     def widths(self, rows: FloatArray, k: int) -> FloatArray:
-        words = self._masks[_checks.prefix(k, self._length)]
+        words = self._masks[self.prefix(k)]
         return np.array([_kernels.spread(row, words, np.inf) for row in rows])
 
     def members(self, k: int) -> BoolArray:
         """Which functions are in F_k."""
-        words = self._masks[_checks.prefix(k, self._length)]
+        words = self._masks[self.prefix(k)]
         return np.unpackbits(words.view(np.uint8), count=len(self._losses), bitorder="little").astype(bool)
 
     def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        return self._first_dependent(rows) <= _checks.prefix(k, self._length)
+        return self._first_dependent(rows) <= self.prefix(k)
 
     def first_cover(self, rows: FloatArray, allowed: BoolArray, after: int = 0) -> int | None:
         asked = np.ascontiguousarray(rows[allowed])
-        most, end = self.epsilon * (1 + TOLERANCE), self._length + 1
+        most, end = self.epsilon * (1 + TOLERANCE), self.length + 1
         k = _kernels.first_narrow(asked, self._masks, after, end, most)
         if k < end:  # dependence takes longer to ask for, and never ends
             since = int(self._first_dependent(asked).max(initial=0))
@@ -194,10 +187,10 @@ class FinitePrefixes:
         if self._first.size == 0:
             pairs = len(self._losses) * (len(self._losses) - 1) // 2
             self._sums, self._first = np.zeros(pairs), np.full(pairs, _kernels.NEVER)
-        if self._seen < self._length:
-            columns = np.ascontiguousarray(self._data[self._seen : self._length].T)
+        if self._seen < self.length:
+            columns = np.ascontiguousarray(self._data[self._seen : self.length].T)
             _kernels.note_exceeding(columns, self._seen, self.epsilon**2, self._sums, self._first)
-        self._seen = self._length
+        self._seen = self.length
         most = self.epsilon * (1 + TOLERANCE)
         return np.array([_kernels.first_dependent(row, most, self._first) for row in rows], np.int64)
 

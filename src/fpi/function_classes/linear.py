@@ -11,7 +11,8 @@ import numpy as np
 from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map, optional_methods
-from fpi.function_classes import _checks, _kernels
+from fpi.function_classes import _kernels
+from fpi.function_classes._ordered import OrderedData
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
 from fpi.function_classes.confidence import most_gains
 
@@ -78,7 +79,7 @@ class _Ball:
         return wide if 4 * beta >= epsilon**2 else wide + self.eluder_bound(epsilon)
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> BallPrefixes:
-        return BallPrefixes(self, check_positive("epsilon", epsilon), beta)
+        return BallPrefixes(self, epsilon, beta)
 
     def to_config(self) -> dict[str, Any] | None:
         """Over built-in features; else None, and the class must be passed again when loading."""
@@ -199,15 +200,13 @@ class GeneralizedLinear(_Ball):
         return super().to_config() if self._function is None else None
 
 
-class BallPrefixes:
+class BallPrefixes(OrderedData):
     """For every prefix the eigenvalues and eigenvectors of G = sum phi phi': one pass of a query answers for all."""
 
     def __init__(self, function_class: _Ball, epsilon: float, beta: Callable[[int], float]) -> None:
         dim = function_class.dim
-        self.epsilon = epsilon
+        super().__init__(dim, epsilon, beta)
         self._class = function_class
-        self._beta = beta
-        self._length = 0
         self._rows = np.zeros((0, dim))
         self._targets = np.zeros(0)
         self._gram = np.zeros((dim, dim))
@@ -216,26 +215,22 @@ class BallPrefixes:
         self._betas = np.ones(1)  # in terms of <phi, theta>; any will do where G = 0
         self._thetas: dict[int, FloatArray] = {}
 
-    def __len__(self) -> int:
-        return self._length
-
     def append(self, row: FloatArray, target: float) -> None:
-        phi, q = _checks.datum(row, target, len(self._gram))
-        k = self._length + 1
-        radius = _checks.radius_at(self._beta, k) / self._class.slopes[0] ** 2
+        phi, q, radius = self.checked(row, target)
+        k = self.length + 1
+        radius /= self._class.slopes[0] ** 2
         if k > 1 and radius < self._betas[k - 1]:
             raise InputError(f"beta({k}) is below beta({k - 1}): the search relies on radii that never fall.")
-        for name in ("_rows", "_targets", "_values", "_vectors", "_betas"):
-            setattr(self, name, _checks.room(getattr(self, name), k))
+        self.make_room("_rows", "_targets", "_values", "_vectors", "_betas")
         self._rows[k - 1], self._targets[k - 1] = phi, q
         _kernels.add_square(self._gram, phi)
         _kernels.eigen(self._gram.copy(), self._values[k], self._vectors[k])
         self._betas[k] = radius
-        self._length = k
+        self.length = k
 
     def theta(self, k: int) -> FloatArray:
         """The parameter of the least-squares function."""
-        if _checks.prefix(k, self._length) not in self._thetas:
+        if self.prefix(k) not in self._thetas:
             self._thetas[k] = self._class.fit(self._rows[:k], self._targets[:k])
         return self._thetas[k]
 
@@ -244,28 +239,23 @@ class BallPrefixes:
         return np.clip(values, 0.0, self._class.max_value)
 
     def widths(self, rows: FloatArray, k: int) -> FloatArray:
-        k = _checks.prefix(k, self._length)
+        k = self.prefix(k)
         prefix = self._values[k], self._vectors[k]
         width = [_kernels.ridge_width(*prefix, row, self._betas[k], self._class.radius) for row in rows]
         return np.minimum(self._class.slopes[1] * np.array(width), self._class.widest)
 
     def differences(self, rows: FloatArray, k: int) -> FloatArray:
-        """At each row, how far functions of F can differ that are epsilon apart on the first k data, or a bound."""
-        k = _checks.prefix(k, self._length)
+        k = self.prefix(k)
         low, high = self._class.slopes
         prefix = self._values[k], self._vectors[k]
         reach = [_kernels.reach(*prefix, row, self.epsilon / low, self._class.radius) for row in rows]
         return np.minimum(high * np.array(reach), self._class.widest)
 
-    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        certain: BoolArray = self.differences(rows, k) <= self.epsilon * (1 + TOLERANCE)
-        return certain
-
     def first_cover(self, rows: FloatArray, allowed: BoolArray, after: int = 0) -> int | None:
         asked = np.ascontiguousarray(rows[allowed])
         most = self.epsilon * (1 + TOLERANCE)
         within = most / self._class.slopes[1] if self._class.widest > most else math.inf
-        k, end = after, self._length + 1
+        k, end = after, self.length + 1
         while True:
             k = _kernels.first_thin(asked, self._values, self._vectors, self._betas, self._class.radius, k, end, within)
             if k == end:

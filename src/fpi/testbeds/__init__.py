@@ -17,7 +17,7 @@ from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
 from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
-from fpi.testbeds.suite import make, make_env, standard
+from fpi.testbeds.suite import FAMILIES, make, make_env, standard
 from fpi.testbeds.verification import Verification, verify
 from fpi.testbeds.wrappers import Misspecified, Rotated
 
@@ -46,18 +46,8 @@ __all__ = [
     "verify",
 ]
 
-_ENVIRONMENTS: dict[str, dict[str, Any]] = {
-    "fpi/Diamond-v0": {"family": "Diamond"},
-    "fpi/LinBandit-v0": {"family": "LinBandit"},
-    "fpi/HubNet-v0": {"family": "HubNet"},
-    "fpi/HubCorridor-v0": {"family": "HubCorridor"},
-    "fpi/DeepSea-v0": {"family": "DeepSea"},
-    "fpi/DeepSeaCost-v0": {"family": "DeepSea", "cost": 0.01},
-    "fpi/Trap-v0": {"family": "Trap"},
-    "fpi/TableBandit-v0": {"family": "TableBandit"},
-    "fpi/TableHubs-v0": {"family": "TableHubs"},
-    "fpi/LogitBandit-v0": {"family": "LogitBandit"},
-}
+_ENVIRONMENTS: dict[str, dict[str, Any]] = {f"fpi/{family}-v0": {"family": family} for family in FAMILIES}
+_ENVIRONMENTS["fpi/DeepSeaCost-v0"] = {"family": "DeepSea", "cost": 0.01}
 for _id, _arguments in _ENVIRONMENTS.items():
     if _id not in registry:
         register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments)

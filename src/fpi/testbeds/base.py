@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi._validation import check_real
+from fpi._validation import check_real, check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
 from fpi.testbeds.env import TestbedEnv
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 State = tuple[int, ...]
 Policy = Callable[[State], int]
+Value = Callable[[State], float]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -64,7 +65,7 @@ class Testbed(ABC):
         """Features of norm at most 1, one row per action."""
 
     @abstractmethod
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         """theta of the policy that is worth `value` at later states; never shorter for larger values."""
 
     @abstractmethod
@@ -94,11 +95,33 @@ class Testbed(ABC):
         """V^pi(s), by walking the path of the policy."""
         return math.fsum(self.mean(*step) for step in self.path(state, policy))
 
+    def values(self, policy: Policy) -> Value:
+        """V^pi as a function that remembers every state it came through."""
+        known: dict[State, float] = {}
+
+        def value(state: State) -> float:
+            steps = []
+            later = 0.0
+            for here, action in self.path(state, policy):
+                if here in known:
+                    later = known[here]
+                    break
+                steps.append((here, action))
+            for here, action in reversed(steps):
+                known[here] = later = self.mean(here, action) + later
+            return later
+
+        return value
+
+    def backup(self, state: State, value: Value) -> FloatArray:
+        """Mean reward plus the value of the state that follows, one number per action."""
+        following = (self.next(state, action) for action in range(self.actions))
+        later = [0.0 if after is None else value(after) for after in following]
+        return np.array([self.mean(state, action) + later[action] for action in range(self.actions)])
+
     def action_values(self, state: State, policy: Policy) -> FloatArray:
         """Q^pi(s, .), one number per action."""
-        following = (self.next(state, action) for action in range(self.actions))
-        later = [0.0 if after is None else self.value(after, policy) for after in following]
-        return np.array([self.mean(state, action) + later[action] for action in range(self.actions)])
+        return self.backup(state, lambda after: self.value(after, policy))
 
     def path(self, state: State, policy: Policy) -> Iterator[tuple[State, int]]:
         """States and actions from here to the end."""
@@ -139,9 +162,7 @@ class Testbed(ABC):
 
     def optimal_action_values(self, state: State) -> FloatArray:
         """Q*(s, .), one number per action."""
-        following = (self.next(state, action) for action in range(self.actions))
-        later = [0.0 if after is None else self.optimal_value(after) for after in following]
-        return np.array([self.mean(state, action) + later[action] for action in range(self.actions)])
+        return self.backup(state, self.optimal_value)
 
     def optimal_action(self, state: State) -> int:
         """The policy that attains V*."""
@@ -243,6 +264,12 @@ class KeyedFeatures(Features):
 def random_policy(actions: int, seed: int) -> Policy:
     """A deterministic policy that looks random: a hash of the state."""
     return lambda state: int(_hash.below(seed, _hash.POLICY, state, 0, actions))
+
+
+def check_sizes(testbed: Any, **least: int) -> None:
+    """Check arguments of a testbed that are whole numbers, each of at least so much."""
+    for name, lowest in least.items():
+        check_whole(name, getattr(testbed, name), lowest, bits=62)
 
 
 def check_number(name: str, number: Any, most: float = 1.0) -> float:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import CONTEXTS, Features, FloatArray, State, Testbed, check_number
-from fpi.testbeds.contextual import _Contextual
+from fpi.testbeds.base import Features, FloatArray, State, Testbed, Value, check_number, check_sizes
+from fpi.testbeds.contextual import Contextual
 
 MOST_FUNCTIONS = 100_000
 
@@ -51,13 +49,10 @@ class _Listed(Testbed):
         rows[:, state[1] * self.actions : (state[1] + 1) * self.actions] = np.eye(self.actions)
         return rows
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         theta = np.zeros(self.dim)
         for number in range(self._sizes[stage]):
-            for action in range(self.actions):
-                after = self.next((stage, number), action)
-                later = 0.0 if after is None else value(after)
-                theta[number * self.actions + action] = self.mean((stage, number), action) + later
+            theta[number * self.actions : (number + 1) * self.actions] = self.backup((stage, number), value)
         return theta
 
     def draw(self, rng: np.random.Generator) -> State:
@@ -77,8 +72,7 @@ class TableBandit(_Listed):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("contexts", 1), ("K", 2), ("N", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, contexts=1, K=2, N=1, seed=0)
         _check_functions(self.N)
         self._lay_out(self.K, (int(self.contexts),), int(self.N))
 
@@ -106,8 +100,7 @@ class TableHubs(_Listed):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("contexts", 1), ("m", 1), ("K", 2), ("R", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, contexts=1, m=1, K=2, R=1, seed=0)
         _check_functions(self.R * self.K**self.m)
         self._lay_out(self.K, (int(self.contexts), int(self.m)), int(self.R))
 
@@ -132,7 +125,7 @@ class TableHubs(_Listed):
 
 
 @dataclass
-class LogitBandit(_Contextual):
+class LogitBandit(Contextual):
     """One stage: K arms u on the unit sphere of R^d, means 1 / (1 + exp(-radius <u, w>)) with a hidden unit vector w.
 
     `arms` are the features u: with them the means are a logistic function of <u, theta>, |theta| = `radius`. The
@@ -146,13 +139,11 @@ class LogitBandit(_Contextual):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("d", 1), ("K", 2), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, d=1, K=2, seed=0)
         check_number("radius", self.radius, 20)
         if self.radius == 0:
             raise InputError("radius=0 would make all arms alike: pass a number above 0, for example 2.")
         self._lay_out(self.K, 1, (self.d + 1, 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
-        self.lowest, self.highest = (0, 0), (1, CONTEXTS - 1)
         self._rise = _logistic(self.radius) - 0.5
         slope = self._rise / self.radius
         furthest = (1 + math.sqrt(1 - 4 * slope)) / 2  # where the logistic function has the slope of the chord
@@ -165,17 +156,8 @@ class LogitBandit(_Contextual):
         along: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[0])
         return _logistic(self.radius * along)
 
-    def phi(self, state: State) -> FloatArray:
-        return self._rows(state)
-
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         return np.append(0.5, self._rise * self._arm_weights[0]) / self._scales[0]
-
-    def recurs(self, state: State) -> bool:
-        return False
-
-    def draw(self, rng: np.random.Generator) -> State:
-        return 0, int(rng.integers(CONTEXTS))
 
     @property
     def arms(self) -> Arms:

@@ -8,22 +8,23 @@ at most as many such states in a stage as features in the stage before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed
+from fpi.testbeds.base import CONTEXTS, FloatArray, State, Testbed, Value, check_sizes
 
 CANDIDATES = 16
 
 
-class _Contextual(Testbed):
-    """Stage 0 is a context; feature blocks are [arm | side | goal | junk], some of them empty."""
+class Contextual(Testbed):
+    """Stage 0 is a context; feature blocks are [arm | side | goal | junk], some of them empty.
+
+    Unless a family says otherwise, a state is (stage, number of the context or hub), and every one has a choice.
+    """
 
     finite = False
     slope: ClassVar[float] = 0.4
@@ -36,16 +37,17 @@ class _Contextual(Testbed):
         self.actions, self.horizon, self._widths = int(actions), horizon, widths
         self._scales = tuple(scales.tolist())
         self.dim = sum(widths)
+        self.lowest, self.highest = (0, 0), (self.horizon, CONTEXTS - 1)
         self._arm_weights = [
             _hash.direction(self.seed, _hash.ARM_WEIGHT, (stage,), 0, widths[0] - 1) for stage in range(horizon)
         ]
 
-    def _rows(self, state: State) -> FloatArray:
+    def phi(self, state: State) -> FloatArray:
         last = state[0] == self.horizon - 1
         rows: FloatArray = _hash.choice_rows(self.seed, state, self.actions, self._widths, self._scales, last)
         return rows
 
-    def _arm_mean(self, state: State, action: int) -> float:
+    def mean(self, state: State, action: int) -> float:
         arm: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[state[0]])
         return 0.5 + self.slope * arm
 
@@ -55,9 +57,15 @@ class _Contextual(Testbed):
     def _goal(self, state: State, action: int) -> int:
         return int(_hash.below(self.seed, _hash.GOAL, state, action, self._widths[2]))
 
+    def draw(self, rng: np.random.Generator) -> State:
+        return 0, int(rng.integers(CONTEXTS))
+
+    def recurs(self, state: State) -> bool:
+        return state[0] > 0
+
 
 @dataclass
-class LinBandit(_Contextual):
+class LinBandit(Contextual):
     """One stage: K arms on the unit sphere of R^(d-1), means (1 + <u, w>) / 2 with a hidden unit vector w.
 
     With `order="drifting"` an adversary chooses the contexts: in phases of doubling length the best arms lie along one
@@ -72,35 +80,20 @@ class LinBandit(_Contextual):
     slope: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        check_whole("d", self.d, 2, bits=62)
-        check_whole("K", self.K, 2, bits=62)
-        check_whole("seed", self.seed, 0, bits=62)
+        check_sizes(self, d=2, K=2, seed=0)
         if self.order not in ("random", "drifting"):
             raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
         self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
-        self.lowest, self.highest = (0, 0), (1, CONTEXTS - 1)
 
     def next(self, state: State, action: int) -> None:
         return None
 
-    def mean(self, state: State, action: int) -> float:
-        return self._arm_mean(state, action)
-
-    def phi(self, state: State) -> FloatArray:
-        return self._rows(state)
-
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         return self._arm_theta(stage)
-
-    def recurs(self, state: State) -> bool:
-        return False
 
     @property
     def ordered(self) -> bool:
         return self.order == "drifting"
-
-    def draw(self, rng: np.random.Generator) -> State:
-        return 0, int(rng.integers(CONTEXTS))
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         if not self.ordered:
@@ -110,11 +103,11 @@ class LinBandit(_Contextual):
             (0, int(_hash.below(self.seed, _hash.CANDIDATE, (episode, number), 0, CONTEXTS)))
             for number in range(CANDIDATES)
         ]
-        return max(drawn, key=lambda state: abs(self._rows(state)[self.optimal_action(state), 1 + axis]))
+        return max(drawn, key=lambda state: abs(self.phi(state)[self.optimal_action(state), 1 + axis]))
 
 
 @dataclass
-class HubNet(_Contextual):
+class HubNet(Contextual):
     """A context, then B stages of m hubs: every action has a reward and leads to a hub of the next stage.
 
     A deterministic linear MDP, hence Bellman complete: the benign control. Arms live in R^p.
@@ -127,33 +120,19 @@ class HubNet(_Contextual):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, B=1, m=1, K=2, p=1, seed=0)
         self._lay_out(self.K, 1 + self.B, (self.p + 1, 0, int(self.m), 0), np.array([0.5, 0, 0.7, 0]))
-        self.lowest, self.highest = (0, 0), (self.horizon, CONTEXTS - 1)
 
     def next(self, state: State, action: int) -> State | None:
         return None if state[0] == self.B else (state[0] + 1, self._goal(state, action))
 
-    def mean(self, state: State, action: int) -> float:
-        return self._arm_mean(state, action)
-
-    def phi(self, state: State) -> FloatArray:
-        return self._rows(state)
-
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         hubs = np.array([value((stage + 1, hub)) if stage < self.B else 0.0 for hub in range(self.m)])
         return np.concatenate([self._arm_theta(stage), hubs / self._scales[2]])
 
-    def draw(self, rng: np.random.Generator) -> State:
-        return 0, int(rng.integers(CONTEXTS))
-
-    def recurs(self, state: State) -> bool:
-        return state[0] > 0
-
 
 @dataclass
-class HubCorridor(_Contextual):
+class HubCorridor(Contextual):
     """A context, then B times a corridor of two states and one of m hubs: linear Q^pi without Bellman completeness.
 
     An action of a context or hub pays for its arm in R^p and enters a corridor with a side y in R^q and a goal. There
@@ -172,8 +151,7 @@ class HubCorridor(_Contextual):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("B", 1), ("m", 1), ("K", 2), ("p", 1), ("q", 1), ("junk", 0), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, B=1, m=1, K=2, p=1, q=1, junk=0, seed=0)
         widths = (self.p + 1, self.q + 1, int(self.m), int(self.junk))
         self._lay_out(self.K, 1 + 3 * self.B, widths, np.array([0.3, 0.3, 0.7, 0.35]))
         self._side_weights = [
@@ -194,7 +172,7 @@ class HubCorridor(_Contextual):
     def mean(self, state: State, action: int) -> float:
         stage, number, entered, passed = state
         if entered < 0:
-            return self._arm_mean(state, action)
+            return super().mean(state, action)
         if passed < 0:
             return self._middle_mean((stage - 1, number, entered, -1), action)
         origin = (stage - 2, number, -1, -1)
@@ -209,14 +187,14 @@ class HubCorridor(_Contextual):
     def phi(self, state: State) -> FloatArray:
         stage, number, entered, passed = state
         if entered < 0:
-            return self._rows(state)
+            return super().phi(state)
         origin = (stage - 1 if passed < 0 else stage - 2, number, -1, -1)
         rows: FloatArray = _hash.corridor_rows(
             self.seed, state, origin, entered, self.actions, self._widths, self._scales
         )
         return rows
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         theta = np.zeros(self.dim)
         arm, side, goals, _ = self._widths
         place = stage % 3  # in a hub or context, first in a corridor, second in a corridor

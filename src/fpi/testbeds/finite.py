@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.testbeds import _hash
-from fpi.testbeds.base import FloatArray, State, Testbed, check_number
+from fpi.testbeds.base import FloatArray, State, Testbed, Value, check_number, check_sizes
 
 
 @dataclass
@@ -26,7 +24,7 @@ class Diamond(Testbed):
     n: int = 2
 
     def __post_init__(self) -> None:
-        check_whole("n", self.n, 2, bits=62)
+        check_sizes(self, n=2)
         self.actions, self.horizon, self.dim = int(self.n), 2, self.n + 1
         self.lowest, self.highest = (0, 0), (2, self.n - 1)
 
@@ -44,7 +42,7 @@ class Diamond(Testbed):
         rows[:, 0 if state[0] == 0 else 1 + state[1]] = 1.0
         return rows
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         theta = np.zeros(self.dim)
         if stage == 0:
             theta[0] = 1.0
@@ -77,8 +75,7 @@ class DeepSea(Testbed):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("N", 1), ("starts", 1), ("junk", 0), ("seed", 0)):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, N=1, starts=1, junk=0, seed=0)
         check_number("cost", self.cost)
         check_number("distract", self.distract)
         if self.junk > 0 and self.cost > 0:
@@ -118,7 +115,7 @@ class DeepSea(Testbed):
                 rows[action, 2:] = _hash.direction(self.seed, _hash.JUNK, state, action, self.junk)
         return rows
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         theta = np.zeros(self.dim)
         last = stage == self.N - 1
         diagonal = stage + self.starts  # of the next stage, the rightmost column that can be reached
@@ -165,8 +162,7 @@ class Trap(Testbed):
     good: ClassVar[float] = 0.9
 
     def __post_init__(self) -> None:
-        for name, least in (("M", 1), ("Lc", 1), ("K", 2), *([] if self.phase is None else [("phase", 0)])):
-            check_whole(name, getattr(self, name), least, bits=62)
+        check_sizes(self, M=1, Lc=1, K=2, **({} if self.phase is None else {"phase": 0}))
         check_number("p", self.p)
         check_number("w", self.w, 100)
         self.actions, self.horizon = int(self.K), 1 + self.Lc
@@ -202,7 +198,7 @@ class Trap(Testbed):
             rows[1:, 1 : self.M + 1] = -self._scale * self.w
         return rows
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         theta = np.zeros(self.dim)
         if stage == 0:
             theta[0], theta[self.M + 1] = self.pays / self._scale, self.safe / self._scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,7 @@ from fpi.errors import InputError
 from fpi.testbeds.base import random_policy
 
 if TYPE_CHECKING:
-    from fpi.testbeds.base import FloatArray, Policy, State, Testbed
-
-    Value = Callable[[State], float]
+    from fpi.testbeds.base import FloatArray, Policy, State, Testbed, Value
 
 TOLERANCE = 1e-9
 RANK_TOLERANCE = 1e-10
@@ -102,7 +100,7 @@ def verify(testbed: Testbed, policies: int = 6, pool: int = 700, seed: int = 0) 
     tried: list[tuple[Policy, Value]] = [(testbed.optimal_action, testbed.optimal_value)]
     for number in range(policies):
         policy = random_policy(testbed.actions, seed + number)
-        tried.append((policy, _values(testbed, policy)))
+        tried.append((policy, testbed.values(policy)))
     arbitrary = rng.normal(size=(testbed.dim, policies))
     arbitrary /= np.linalg.norm(arbitrary, axis=0)
 
@@ -175,22 +173,3 @@ def _pool(testbed: Testbed, most: int, rng: np.random.Generator, seed: int) -> l
             states = [states[i] for i in np.sort(rng.choice(len(states), most, replace=False))]
         stages.append(states)
     return stages
-
-
-def _values(testbed: Testbed, policy: Policy) -> Value:
-    """V^pi, remembering every state on the way."""
-    known: dict[State, float] = {}
-
-    def value(state: State) -> float:
-        steps = []
-        later = 0.0
-        for here, action in testbed.path(state, policy):
-            if here in known:
-                later = known[here]
-                break
-            steps.append((here, action))
-        for here, action in reversed(steps):
-            known[here] = later = testbed.mean(here, action) + later
-        return later
-
-    return value

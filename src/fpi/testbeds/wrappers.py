@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from fpi._validation import check_whole
 from fpi.testbeds import _hash
-from fpi.testbeds.base import FloatArray, Policy, State, Testbed, check_number
+from fpi.testbeds.base import FloatArray, Policy, State, Testbed, Value, check_number, check_sizes
 
 
 class _Changed(Testbed):
@@ -31,7 +29,7 @@ class _Changed(Testbed):
     def phi(self, state: State) -> FloatArray:
         return self.base.phi(state)
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         return self.base.weights(stage, value)
 
     def theta(self, stage: int, policy: Policy) -> FloatArray:
@@ -67,13 +65,13 @@ class Rotated(_Changed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seed", self.seed, 0, bits=62)
+        check_sizes(self, seed=0)
         self._matrices = [_hash.rotation(self.seed, stage, self.dim) for stage in range(self.horizon)]
 
     def phi(self, state: State) -> FloatArray:
         return self._turn(self.base.phi(state), state[0])
 
-    def weights(self, stage: int, value: Callable[[State], float]) -> FloatArray:
+    def weights(self, stage: int, value: Value) -> FloatArray:
         return self._turn(self.base.weights(stage, value)[None], stage).ravel()
 
     def theta(self, stage: int, policy: Policy) -> FloatArray:
@@ -97,7 +95,7 @@ class Misspecified(_Changed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seed", self.seed, 0, bits=62)
+        check_sizes(self, seed=0)
         check_number("kappa", self.kappa, self.horizon)
         self.misspecification += self.kappa
 

@@ -1,22 +1,40 @@
-"""Lemmas 4, 5 and 6: how far estimates and the policy may be off, against exact values."""
+"""How far estimates and policies may be off, against exact values at fresh states."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
 import numpy as np
 
-from fpi.algorithms.pac import PAC
+from fpi.algorithms.levels import LevelState
 from fpi.testbeds.base import FloatArray, State, Testbed
 from fpi.verify.counts import ROUNDING, CheckCounts
-from fpi.verify.exact import Values, greedy_policy, lowest_value, played_policy, pool
+from fpi.verify.exact import Brackets, LevelStates, greedy_policy, lowest_value, played_policy, pool
+from fpi.verify.instances import Instance
 from fpi.verify.monitors import Monitor
 
-LEMMAS = frozenset({"Lemma 4", "Lemma 5", "Lemma 6"})
 PREFIXES = 12
 STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 
 
-class Accuracy(Monitor[PAC]):
-    """Looks at fresh states every time, under two policies: pi_t and the greedy one.
+class _Fresh(Monitor):
+    """Looks at fresh states every time."""
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self.lowest = lowest_value(testbed)
+        self._checks = 0
+
+    def fresh(self) -> list[list[State]]:
+        self._checks += 1
+        return pool(self.testbed, self.instance.walks, seed=self._checks)
+
+
+class PrefixAccuracy(_Fresh):
+    """Section 4, under two policies: pi_t and the greedy one.
 
     Lemma 4: |Q~_k - Q^pi| <= alpha |phi| + kappa for prefixes k, half of them spread evenly and half over magnitudes.
     Lemma 5: |Q_t - Q^pi| <= alpha eps + kappa at covered (s, a).
@@ -24,27 +42,23 @@ class Accuracy(Monitor[PAC]):
     Lemma 6: at covered starts V* - V^pi is at most the gap that `explain` promises. It is the lemma's 2H (alpha eps +
     kappa) or less, since the start's own width is known. Counts where some policy loses more.
 
-    With `scale` there are further rows with alpha times that, to see how much room there is where alpha says nothing.
+    With a scale there are further rows with alpha times that, to see how much room there is where alpha says nothing.
     """
 
-    def __init__(self, testbed: Testbed, agent: PAC, *, walks: int = 40, scale: float | None = None) -> None:
-        super().__init__(testbed, agent)
-        self._scales = [1.0] if scale is None else [1.0, scale]
-        self._rows = [[CheckCounts(scaled(lemma, s)) for s in self._scales] for lemma in sorted(LEMMAS)]
-        self.counts = [counts for row in self._rows for counts in row]
-        self._walks = walks
-        self._lowest = lowest_value(testbed)
-        self._checks = 0
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance)
+        scales = dict.fromkeys((1.0, instance.scale))
+        names = [dict.fromkeys((claim, self.scaled(claim))) for claim in claims]
+        self._rows = [dict(zip(scales, map(CheckCounts, pair), strict=True)) for pair in names]
+        self.counts = [counts for row in self._rows for counts in row.values()]
 
     def check(self) -> None:
-        self._checks += 1
-        makers = (played_policy, greedy_policy)
-        policies = [Values(self.testbed, make(self.testbed, self.agent)) for make in makers]
-        for stage, states in enumerate(pool(self.testbed, self._walks, seed=self._checks)):
+        policies = [self.testbed.values(make(self.testbed, self.agent)) for make in (played_policy, greedy_policy)]
+        for stage, states in enumerate(self.fresh()):
             prefixes = self._prefixes(stage)
             alphas = np.array([self.agent.alpha(stage, k) for k in prefixes])
             for number, state in enumerate(states):
-                exact = np.array([values.of_actions(state) for values in policies])
+                exact = np.array([self.testbed.backup(state, value) for value in policies])
                 if number < STATES:
                     self._lemma_4(state, exact, prefixes, alphas)
                 self._lemmas_5_and_6(state, exact, policies)
@@ -61,24 +75,94 @@ class Accuracy(Monitor[PAC]):
         estimates = np.array([self.agent.datasets.estimate(observation, stage, k) for k in prefixes])
         widths, values = estimates[:, 0], estimates[:, 1]  # prefixes × actions
         errors = np.abs(values - exact[:, None, :])
-        for scale, counts in zip(self._scales, self._rows[0], strict=True):
+        for scale, counts in self._rows[0].items():
             counts.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage)
 
-    def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Values]) -> None:
+    def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Callable[[State], float]]) -> None:
         stage, settings = state[0], self.agent.settings
         known = self.agent.explain(self.testbed.observation(state), stage)
         covered = known.widths <= settings.epsilon * (1 + ROUNDING)
         errors = np.abs(known.values - exact)[:, covered]
         alpha = self.agent.alpha(stage, known.prefix)
-        for scale, counts in zip(self._scales, self._rows[1], strict=True):
+        for scale, counts in self._rows[1].items():
             bound = scale * alpha * settings.epsilon + settings.misspecification
             counts.add(errors, bound, self.agent.horizon - stage)
         if stage == 0 and known.covered:
             best = self.testbed.optimal_value(state)
-            gaps = best - np.array([values.of(state) for values in policies])
-            for scale, counts in zip(self._scales, self._rows[2], strict=True):
-                counts.add(gaps, scale * known.gap, best - self._lowest(state))
+            gaps = best - np.array([value(state) for value in policies])
+            for scale, counts in self._rows[2].items():
+                counts.add(gaps, scale * known.gap, best - self.lowest(state))
 
 
-def scaled(claim: str, scale: float) -> str:
-    return claim if scale == 1 else f"{claim}, α × {scale:g}"
+class LevelAccuracy(_Fresh):
+    """Looks at all levels of a state up to the first that does not cover it.
+
+    The policy of level l is pi^(l) where levels 1 to l cover a state. Elsewhere the lemmas hold whatever it does: the
+    worst and the best that it could do there are checked, and all else lies between.
+
+    Lemmas 16 and 26: |Q^(l) - Q^pi| <= Delta_l where covered. Counts where that is below the number of stages left.
+    Lemma 20a: Q* - Q^pi <= 2(H-h) Delta_l for allowed actions and V* - V^pi <= 2(H-h+1) Delta_l, which is what
+    `explain` promises. Counts where some policy loses more.
+    Lemma 20b: no action that is eliminated is optimal.
+
+    An agent with scaled constants owes none of them: they have rows apart.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance)
+        self.counts = [CheckCounts(self.scaled(claim)) for claim in claims]
+
+    def check(self) -> None:
+        at = LevelStates(self.testbed, self.agent)
+        brackets = cache(lambda level: Brackets(self.testbed, partial(at.action, level=level)))
+        for stage, states in enumerate(self.fresh()):
+            for state in states:
+                best = self.testbed.optimal_action_values(state)
+                room = best - self.testbed.backup(state, self.lowest)
+                for level_state in at(state):
+                    values = brackets(level_state.level).of_actions(state)
+                    errors = np.abs(level_state.values - values)[:, level_state.allowed]
+                    self.check_errors(stage, level_state, errors)
+                    if level_state.covered is not None:
+                        self._losses(stage, level_state, values[0], best, room)
+
+    def check_errors(self, stage: int, level_state: LevelState, errors: FloatArray) -> None:
+        if level_state.covered is not None:
+            self.counts[-3].add(errors, self.agent.level_gap(level_state.level), self.agent.horizon - stage)
+
+    def _losses(
+        self, stage: int, level_state: LevelState, lowest: FloatArray, best: FloatArray, room: FloatArray
+    ) -> None:
+        """`lowest` is Q^pi at its worst, `best` is Q*, `room` how far below it the worst policy is."""
+        assert level_state.action is not None and level_state.survives is not None
+        near, survival = self.counts[-2:]
+        gap, left = self.agent.level_gap(level_state.level), self.agent.horizon - stage
+        near.add((best - lowest)[level_state.allowed], 2 * (left - 1) * gap, room[level_state.allowed])
+        near.add(best.max() - lowest[level_state.action], 2 * left * gap, best.max() - (best - room).min())
+        gone = level_state.allowed & ~level_state.survives
+        optimal = best >= best.max() - ROUNDING
+        survival.add(optimal[gone].astype(float), 0.0, 1.0)
+
+
+class LinearLevelAccuracy(LevelAccuracy):
+    """With features also Lemma 15: |Q~_k - Q^pi| <= alpha_k |phi| + kappa, at the frozen prefix k or on all data.
+
+    Whatever its scale, an agent owes this and Lemma 16 with the constants of the theory.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, estimates: str, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self._theory = replace(agent.theory, scale=1.0)
+        self._sound = [CheckCounts(claims[0])] if instance.scale != 1 else []
+        self.counts = [CheckCounts(estimates), *self._sound, *self.counts]
+
+    def check_errors(self, stage: int, level_state: LevelState, errors: FloatArray) -> None:
+        super().check_errors(stage, level_state, errors)
+        level, left = level_state.level, self.agent.horizon - stage
+        k = self.agent.datasets.size(stage, level) if level_state.covered is None else level_state.covered
+        alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level)
+        bounds = alpha * level_state.widths[level_state.allowed] + self._theory.misspecification
+        self.counts[0].add(errors, bounds, left)
+        if level_state.covered is not None:
+            for counts in self._sound:
+                counts.add(errors, self._theory.level_gap(level), left)

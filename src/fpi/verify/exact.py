@@ -1,4 +1,4 @@
-"""Exact values of a policy under test, remembered for as long as it stays the same."""
+"""Exact values of policies under test, remembered for as long as these stay the same."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fpi.algorithms.levels import LevelState
+from fpi.algorithms.levels import LeveledAgent, LevelState
 from fpi.algorithms.pac import PAC
-from fpi.algorithms.regret import Regret
 from fpi.testbeds.base import FloatArray, Policy, State, Testbed, random_policy
 
 
@@ -31,32 +30,10 @@ def greedy_policy(testbed: Testbed, agent: PAC) -> Policy:
     return testbed.policy(agent.greedy)
 
 
-class Values:
-    """V^pi and Q^pi of one policy."""
-
-    def __init__(self, testbed: Testbed, policy: Policy) -> None:
-        self._testbed = testbed
-        self._policy = policy
-        self._known: dict[State, float] = {}
-
-    def of(self, state: State | None) -> float:
-        if state is None:
-            return 0.0
-        if state not in self._known:
-            self._known[state] = self.of_action(state, self._policy(state))
-        return self._known[state]
-
-    def of_action(self, state: State, action: int) -> float:
-        return self._testbed.mean(state, action) + self.of(self._testbed.next(state, action))
-
-    def of_actions(self, state: State) -> FloatArray:
-        return np.array([self.of_action(state, action) for action in range(self._testbed.actions)])
-
-
 class LevelStates:
-    """How states stand at the levels of FPI-Regret, remembered for as long as nothing is learned."""
+    """How states stand at the levels of an agent, remembered for as long as nothing is learned."""
 
-    def __init__(self, testbed: Testbed, agent: Regret) -> None:
+    def __init__(self, testbed: Testbed, agent: LeveledAgent) -> None:
         self._testbed = testbed
         self._agent = agent
         self._known: dict[State, tuple[LevelState, ...]] = {}
@@ -73,49 +50,37 @@ class LevelStates:
 
 
 class Brackets:
-    """The least and the most that a policy can be worth which is pi^(l) wherever levels 1 to l cover a state."""
+    """The least and the most that a policy can be worth which acts as `action` says, and anyhow where it says None."""
 
-    def __init__(self, testbed: Testbed, level_states: LevelStates) -> None:
+    def __init__(self, testbed: Testbed, action: Callable[[State], int | None]) -> None:
         self._testbed = testbed
-        self._standings = level_states
-        self._known: dict[tuple[State, int], tuple[float, float]] = {}
+        self._action = action
+        self._known: dict[State, tuple[float, float]] = {}
 
-    def of(self, state: State | None, level: int) -> tuple[float, float]:
+    def of(self, state: State | None) -> tuple[float, float]:
         if state is None:
             return 0.0, 0.0
-        if (state, level) not in self._known:
-            action = self._standings.action(state, level)
+        if state not in self._known:
+            action = self._action(state)
             choices = self._testbed.choices(state) if action is None else (action,)
-            low, high = zip(*(self.of_action(state, choice, level) for choice in choices), strict=True)
-            self._known[state, level] = min(low), max(high)
-        return self._known[state, level]
+            low, high = zip(*(self._of_action(state, choice) for choice in choices), strict=True)
+            self._known[state] = min(low), max(high)
+        return self._known[state]
 
-    def of_action(self, state: State, action: int, level: int) -> tuple[float, float]:
+    def _of_action(self, state: State, action: int) -> tuple[float, float]:
         mean = self._testbed.mean(state, action)
-        low, high = self.of(self._testbed.next(state, action), level)
+        low, high = self.of(self._testbed.next(state, action))
         return mean + low, mean + high
 
-    def of_actions(self, state: State, level: int) -> FloatArray:
+    def of_actions(self, state: State) -> FloatArray:
         """Least and most, actions along the second axis."""
-        return np.array([self.of_action(state, action, level) for action in range(self._testbed.actions)]).T
+        return np.array([self._of_action(state, action) for action in range(self._testbed.actions)]).T
 
 
-def lowest_value(testbed: Testbed) -> Callable[[State | None], float]:
+def lowest_value(testbed: Testbed) -> Callable[[State], float]:
     """What the worst policy gets from a state."""
-    known: dict[State, float] = {}
-
-    def lowest(state: State | None) -> float:
-        if state is None:
-            return 0.0
-        if state in known:
-            return known[state]
-        choices = testbed.choices(state)
-        value = min(testbed.mean(state, action) + lowest(testbed.next(state, action)) for action in choices)
-        if testbed.recurs(state):
-            known[state] = value
-        return value
-
-    return lowest
+    brackets = Brackets(testbed, lambda state: None)
+    return lambda state: brackets.of(state)[0]
 
 
 def pool(testbed: Testbed, walks: int, seed: int = 0) -> list[list[State]]:

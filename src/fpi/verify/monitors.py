@@ -1,35 +1,46 @@
-"""Monitors: they watch a run on an exact testbed and check one claim of the paper each.
+"""Monitors: they watch a run on an exact testbed and check claims of the paper.
 
 A monitor is told of every episode when it is over (`see`), and from time to time to check what is costly (`check`). It
-knows exact values, of which the agent knows nothing, and looks at the agent as anyone can from outside.
-After episode t the datasets are D_{t+1}, and the policy under test is pi_{t+1}; see `exact.played_policy`.
+knows exact values, of which the agent knows nothing, and looks at the agent as anyone can from outside. After episode t
+the datasets are D_{t+1}, and the policy under test is pi_{t+1}; see `exact.played_policy`.
+
+FPI-PAC is an agent with one level, so the lemmas on what is stored are the same for all agents, under other numbers:
+those of this file. Numbers of lemmas are those of the paper.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fpi.algorithms.agent import Agent
-from fpi.algorithms.pac import PAC
+from fpi.algorithms.levels import LeveledAgent, LevelState
 from fpi.algorithms.theory import Constants
 from fpi.testbeds.base import FloatArray, State, Testbed
 from fpi.training import Episode
 from fpi.verify.counts import CheckCounts
-from fpi.verify.exact import lowest_value, played_policy
+from fpi.verify.exact import LevelStates, played_policy, pool
+from fpi.verify.instances import Instance
 
-A = TypeVar("A", bound=Agent)
+Cell = tuple[int, ...]
+"""What names a dataset: (stage,) for PAC, (stage, level) for agents with levels."""
+DEEPEST = 6  # levels after which nothing is full in any run here
 
 
-class Monitor(Generic[A]):
+class Monitor:
     """Watches one agent on one testbed; `counts` has a row for every claim it checks."""
 
-    def __init__(self, testbed: Testbed, agent: A, *claims: str) -> None:
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
         self.testbed = testbed
         self.agent = agent
+        self.instance = instance
+        self.leveled = isinstance(agent, LeveledAgent)
         self.counts = [CheckCounts(claim) for claim in claims]
 
     def see(self, episode: Episode) -> None:
@@ -38,25 +49,41 @@ class Monitor(Generic[A]):
     def check(self) -> None:
         """Check what is not checked after every episode."""
 
-    def sizes(self) -> list[int]:
-        return [self.agent.datasets.size(stage) for stage in range(self.agent.horizon)]
+    def scaled(self, claim: str) -> str:
+        """The name of a claim with the constants of the instance."""
+        symbol = "β" if self.instance.algorithm == "Eluder" else "α"
+        return claim if self.instance.scale == 1 else f"{claim}, {symbol} × {self.instance.scale:g}"
 
-    def stored(self, episode: Episode, stage: int) -> Stored:
-        """The step of the episode at this stage, as a datum."""
-        (state, action), *suffix = zip(
-            (self.testbed.state(seen) for seen in episode.observations[stage:]),
-            episode.actions[stage:].tolist(),
-            strict=True,
-        )
-        value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
-        return Stored(stage, state, action, tuple(suffix), value)
+
+class DatasetSizes(Monitor):
+    """Lemmas 1, 8 and 24: a stage stores at most D data, of level l at most D_l.
+
+    Looks after every episode. Counts once there were more than D episodes.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        levels = [(level,) for level in range(1, min(DEEPEST, agent.levels) + 1)] if self.leveled else [()]
+        self._cells: list[Cell] = [(stage, *level) for stage in range(agent.horizon) for level in levels]
+        self._rows: list[list[int]] = []
+        self._before = 0
+
+    def see(self, episode: Episode) -> None:
+        self._rows.append([self.agent.datasets.size(*cell) for cell in self._cells])
+
+    def check(self) -> None:
+        accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
+        episodes = self._before + np.arange(1, len(self._rows) + 1)
+        bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
+        self.counts[0].add(np.array(self._rows), bounds, episodes[:, None])
+        self._before += len(self._rows)
+        self._rows.clear()
 
 
 @dataclass(frozen=True)
 class Stored:
     """A stored pair, and what was played after it."""
 
-    stage: int
     state: State
     action: int
     suffix: tuple[tuple[State, int], ...]
@@ -64,66 +91,84 @@ class Stored:
     """Q^{pi_t}(s, a): the means of the rewards from there on."""
 
 
-class DatasetSize(Monitor[PAC]):
-    """Lemma 1: |D_h| <= D at every stage after every episode. Counts once there were more than D episodes."""
+class _Data(Monitor):
+    """Keeps the pairs that the agent has stored."""
 
-    def __init__(self, testbed: Testbed, agent: PAC) -> None:
-        super().__init__(testbed, agent, "Lemma 1")
-        self._rows: list[list[int]] = []
-        self._before = 0
-
-    def see(self, episode: Episode) -> None:
-        self._rows.append(self.sizes())
-
-    def check(self) -> None:
-        n = len(self._rows)
-        episodes = np.arange(self._before + 1, self._before + n + 1)
-        self.counts[0].add(np.array(self._rows).reshape(n, -1), self.agent.dataset_bound, episodes[:, None])
-        self._before += n
-        self._rows.clear()
-
-
-class _Data(Monitor[PAC]):
-    """Keeps, for every stage, the pairs that the agent has stored."""
-
-    def __init__(self, testbed: Testbed, agent: PAC, *claims: str) -> None:
-        super().__init__(testbed, agent, *claims)
-        self.data: list[list[Stored]] = [[] for _ in range(agent.horizon)]
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
+        self._stored = 0
 
     def see(self, episode: Episode) -> None:
-        for stage, size in enumerate(self.sizes()):
-            if size > len(self.data[stage]):
-                self.data[stage].append(self.stored(episode, stage))
+        if self.agent.data_stored == self._stored:
+            return
+        self._stored = self.agent.data_stored
+        levels = {(level,) for level in self.agent.played if level <= self.agent.levels} if self.leveled else {()}
+        for stage in range(self.agent.horizon):
+            for level in levels:
+                if self.agent.datasets.size(stage, *level) > len(self.data[stage, *level]):
+                    self.data[stage, *level].append(self._step(episode, stage))
+
+    def _step(self, episode: Episode, stage: int) -> Stored:
+        """The step of the episode at this stage, as a datum."""
+        (state, action), *suffix = zip(
+            (self.testbed.state(seen) for seen in episode.observations[stage:]),
+            episode.actions[stage:].tolist(),
+            strict=True,
+        )
+        value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
+        return Stored(state, action, tuple(suffix), value)
 
 
 class OnPolicy(_Data):
-    """Lemma 2: the current policy reproduces every stored suffix. Non-vacuous if the suffix is not empty."""
+    """Lemmas 2 and 10: the current policy, of a level its pi^(l), reproduces every stored suffix.
 
-    def __init__(self, testbed: Testbed, agent: PAC) -> None:
-        super().__init__(testbed, agent, "Lemma 2")
+    A state that levels 1 to l do not cover any more counts as a change. Non-vacuous if the suffix is not empty.
+    """
 
     def check(self) -> None:
-        policy = played_policy(self.testbed, self.agent)
-        decided: dict[State, int] = {}
+        act: Callable[..., int | None] = (
+            LevelStates(self.testbed, self.agent).action
+            if self.leveled
+            else functools.cache(played_policy(self.testbed, self.agent))
+        )
         changed, can_change = [], []
-        for stage in self.data:
-            for datum in stage:
-                for state, _ in datum.suffix:
-                    if state not in decided:
-                        decided[state] = policy(state)
-                changed.append(any(decided[state] != action for state, action in datum.suffix))
+        for (_, *level), stored in self.data.items():
+            for datum in stored:
+                changed.append(any(act(state, *level) != action for state, action in datum.suffix))
                 can_change.append(len(datum.suffix) > 0)
         self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
 
 
-class Noise:
+class Concentration(_Data):
+    """Lemmas 3 and 13: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i).
+
+    With levels there is a union bound over them.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self._noise: defaultdict[Cell, _Noise] = defaultdict(lambda: _Noise(testbed.dim, instance.ridge))
+
+    def check(self) -> None:
+        theory = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0, scale=1.0)
+        for cell, stored in self.data.items():
+            noise = self._noise[cell]
+            if noise.size == len(stored):
+                continue
+            dataset = self.agent.dataset(*cell)
+            for k in range(noise.size, len(stored)):
+                noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
+                noise.check(self.counts[0], theory, *cell[1:])
+
+
+class _Noise:
     """|sum_i phi_i xi_i|^2 in Sigma_k^{-1} of a growing dataset, xi_i being the noise of its targets."""
 
     def __init__(self, dim: int, ridge: float) -> None:
         self.size = 0
-        self.log_det = 0.0
-        self.most = 0.0
-        """The sum of the largest possible xi_i^2, which the norm cannot exceed."""
+        self._log_det = 0.0
+        self._most = 0.0  # the sum of the largest possible xi_i^2, which the norm cannot exceed
         self._inverse = np.eye(dim) / ridge
         self._sum = np.zeros(dim)
 
@@ -133,58 +178,84 @@ class Noise:
         self._inverse -= np.outer(image, image) / growth
         self._sum += (target - datum.value) * phi
         self.size += 1
-        self.log_det += math.log(growth)
-        self.most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
+        self._log_det += math.log(growth)
+        self._most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
 
-    def check(self, counts: CheckCounts, noise: Constants, level: int | None = None) -> None:
-        """`noise` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
-        bound = noise.alpha(self.size, self.log_det, level) ** 2
-        counts.add(self._sum @ self._inverse @ self._sum, bound, self.most)
-
-
-def noise_only(theory: Constants) -> Constants:
-    return replace(theory, misspecification=0.0, theta_bound=0.0, scale=1.0)
+    def check(self, counts: CheckCounts, theory: Constants, *level: int) -> None:
+        """`theory` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
+        bound = theory.alpha(self.size, self._log_det, *level) ** 2
+        counts.add(self._sum @ self._inverse @ self._sum, bound, self._most)
 
 
-class Concentration(_Data):
-    """Lemma 3: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i)."""
+class TrueFunction(_Data):
+    """Lemma 25: Q^pi is in F_k for every k, that is, at most sqrt(beta_k) away from f_k on the data.
 
-    def __init__(self, testbed: Testbed, agent: PAC) -> None:
-        super().__init__(testbed, agent, "Lemma 3")
-        self._noise = [Noise(testbed.dim, agent.settings.ridge) for _ in range(agent.horizon)]
-
-    def check(self) -> None:
-        theory = noise_only(self.agent.theory)
-        for stage, stored in enumerate(self.data):
-            dataset, noise = self.agent.dataset(stage), self._noise[stage]
-            for k in range(noise.size, len(stored)):
-                noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.counts[0], theory)
-
-
-class BadEpisodes(Monitor[PAC]):
-    """Theorem 1: at most H D episodes lose more than eps-bar = 2H (alpha eps + kappa).
-
-    Counts once more than H D episodes could have lost so much, had they been played by the worst policy.
+    beta is that of the theory, whatever the scale of the agent. Counts where it is below the most that f_k, with values
+    from 0 to `max_value`, could be away.
     """
 
-    def __init__(self, testbed: Testbed, agent: PAC) -> None:
-        super().__init__(testbed, agent, "Theorem 1")
-        self._lowest = lowest_value(testbed)
-        self._bad = 0
-        self._could_be_bad = 0
-        self._rows: list[tuple[int, int]] = []
-        self._gap = agent.theory.gap(agent.settings.epsilon)
-
-    def see(self, episode: Episode) -> None:
-        start = self.testbed.state(episode.observations[0])
-        gap = self.testbed.regret(start, episode.actions.tolist())
-        self._bad += gap > self._gap
-        self._could_be_bad += self.testbed.optimal_value(start) - self._lowest(start) > self._gap
-        self._rows.append((self._bad, self._could_be_bad))
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self._checked: defaultdict[Cell, int] = defaultdict(int)
 
     def check(self) -> None:
-        rows = np.array(self._rows).reshape(-1, 2)
-        bound = self.agent.theory.episodes_bound(self.agent.settings.epsilon)
-        self.counts[0].add(rows[:, 0], bound, rows[:, 1])
-        self._rows.clear()
+        for (stage, level), stored in self.data.items():
+            prefixes, rows = self.agent.datasets.prefixes(stage, level), self.agent.dataset(stage, level).features
+            truth = np.array([datum.value for datum in stored])
+            most = np.cumsum(np.maximum(truth, self.agent.function_class.max_value - truth) ** 2)
+            for k in range(self._checked[stage, level] + 1, len(stored) + 1):
+                apart = np.sum((prefixes.estimates(rows[:k], k) - truth[:k]) ** 2)
+                self.counts[0].add(apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1])
+            self._checked[stage, level] = len(stored)
+
+
+class StaysTheSame(Monitor):
+    """Lemma 9: once levels 1 to l cover a state, k, Q, pi and the surviving actions of level l never change.
+
+    Looks at the same states whenever there are a tenth more data. Counts if one of these levels has more data than when
+    the state was first seen frozen.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self._states = [state for states in pool(testbed, instance.walks) for state in states]
+        self._frozen: dict[tuple[State, int], tuple[LevelState, int]] = {}
+        """As first seen, and how many data this and all lower levels of the stage had."""
+        self._looked_at = 0
+
+    def see(self, episode: Episode) -> None:
+        if self.agent.data_stored > 1.1 * self._looked_at:
+            self._looked_at = self.agent.data_stored
+            self._look()
+
+    def _look(self) -> None:
+        changed, can_change = [], []
+        for state in self._states:
+            level_states = self.agent.level_states(self.testbed.observation(state), state[0])
+            data = 0
+            for level in range(1, self.agent.levels + 1):
+                data += self.agent.datasets.size(state[0], level)
+                now = level_states[level - 1] if level <= len(level_states) else None
+                if (state, level) in self._frozen:
+                    first, data_then = self._frozen[state, level]
+                    changed.append(now is None or not _same(now, first))
+                    can_change.append(data > data_then)
+                elif now is not None and now.covered is not None:
+                    self._frozen[state, level] = now, data
+                else:
+                    break
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+
+
+def _same(one: LevelState, other: LevelState) -> bool:
+    """To the last bit; values of actions that are not allowed are NaN."""
+    return (
+        (one.covered, one.action) == (other.covered, other.action)
+        and _equal(one.values, other.values)
+        and _equal(one.allowed, other.allowed)
+        and _equal(one.survives, other.survives)
+    )
+
+
+def _equal(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    return one is not None and other is not None and np.array_equal(one, other, equal_nan=True)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fpi.verify import class_instances, instances, level_instances
-from fpi.verify.class_instances import ClassInstance
+from fpi.verify import instances
 from fpi.verify.counts import Verdict, judge
 from fpi.verify.instances import DELTA, Instance
-from fpi.verify.level_instances import LevelInstance
 from fpi.verify.run import Run, run_all
 
-Suite = Sequence[Instance | LevelInstance | ClassInstance]
-CLAIMS = instances.CLAIMS | level_instances.CLAIMS | class_instances.CLAIMS
+CLAIMS = {claim: said for claims in instances.CLAIMS.values() for claim, said in claims.items()}
 YES_OR_NO = ("Lemma 2", "Lemma 9", "Lemma 10", "Lemma 20b")  # nothing to be near to
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
 
 def tasks(
-    instances: Suite, seeds: int | None = None, claims: Sequence[str] = tuple(CLAIMS)
-) -> list[tuple[Instance | LevelInstance | ClassInstance, int, Sequence[str]]]:
+    suite: Sequence[Instance], seeds: int | None = None, claims: Sequence[str] = tuple(CLAIMS)
+) -> list[tuple[Instance, int, Sequence[str]]]:
     """Every instance that has one of the claims with its seeds 0, 1, ...; `seeds` overrides how many."""
-    chosen = [instance for instance in instances if not set(claims).isdisjoint(instance.claims)]
+    chosen = [each for each in suite if not set(claims).isdisjoint(instances.CLAIMS[each.algorithm])]
     return [(instance, seed, claims) for instance in chosen for seed in range(seeds or instance.seeds)]
 
 
 def verify(
-    instances: Suite,
+    suite: Sequence[Instance],
     seeds: int | None = None,
     workers: int | None = None,
     progress: Callable[[Run], None] = lambda run: None,
@@ -34,7 +31,7 @@ def verify(
 ) -> list[Verdict]:
     """Run the instances and judge those of the claims that they have, the scaled ones last."""
     found = []
-    for run in run_all(tasks(instances, seeds, claims), workers=workers):
+    for run in run_all(tasks(suite, seeds, claims), workers=workers):
         found += [(run.instance, counts) for counts in run.counts]
         progress(run)
     rows = dict.fromkeys(counts.claim for _, counts in found)

@@ -1,0 +1,245 @@
+"""The settings of the agents. Each is one field: constructor, checks, saved file, command line and docs follow it.
+
+`Annotated[type, Setting(...)]` says what a field means and which values fit. To add a setting, add a field.
+"""
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from fpi._validation import check_real, check_whole
+from fpi.errors import InputError
+
+SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
+MOST_CELLS = 10_000_000
+UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting means, and which values fit."""
+
+    meaning: str
+    check: Callable[[str, Any], Any] | None = None
+    """Raises an InputError for a value that does not fit; choices (Literal) need none."""
+    metavar: str = ""
+    """A word for its value in the help of `fpi train`; without one it has no option of its own there, only --set."""
+    none: str = ""
+    """What None stands for, where it is allowed."""
+
+
+class Known(NamedTuple):
+    """A field of a class of settings."""
+
+    name: str
+    type: Any
+    """Without None."""
+    default: Any
+    """`dataclasses.MISSING` if it must be given."""
+    setting: Setting
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values of a Literal."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    def check(self, value: Any) -> None:
+        if value is None and self.setting.none:
+            return
+        if self.choices and not (isinstance(value, str) and value in self.choices):
+            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}.")
+        if self.setting.check is not None:
+            self.setting.check(self.name, value)
+
+
+def settings_of(kind: type[Any]) -> tuple[Known, ...]:
+    """The fields of a class of settings with what is known of them."""
+    known = []
+    for field in fields(kind):
+        plain, setting = get_args(field.type)
+        if get_origin(plain) in (Union, types.UnionType):
+            plain = functools.reduce(lambda a, b: a | b, (each for each in get_args(plain) if each is not type(None)))
+        known.append(Known(field.name, plain, field.default, setting))
+    return tuple(known)
+
+
+def _whole(least: int) -> Callable[[str, Any], Any]:
+    return lambda name, number: check_whole(name, number, least)
+
+
+def _real(wanted: str, fits: Callable[[float], bool]) -> Callable[[str, Any], Any]:
+    return lambda name, number: check_real(name, number, wanted, fits)
+
+
+def _check_freeze(name: str, freeze: Any) -> None:
+    if not isinstance(freeze, str):
+        check_whole(name, freeze, least=1)
+    elif freeze not in ("exact", "never"):
+        raise InputError(f'{name} is {freeze!r}; pass "exact", "never", or how many prefixes to keep.')
+
+
+def _check_range(name: str, ends: Any) -> None:
+    if not (isinstance(ends, tuple | list) and len(ends) == 2):
+        raise InputError(f"{name} is {ends!r}; pass the smallest and the largest reward, (low, high).")
+    for end in ends:
+        check_real(f"an end of {name}", end, "a finite number", lambda x: True)
+
+
+Explore = Annotated[
+    Literal["first", "widest", "greedy", "random"],
+    Setting(
+        "Which uncovered action to try: random (by a seeded hash), first (lowest number), widest (least known) or "
+        "greedy (best estimate).",
+        metavar="RULE",
+    ),
+]
+
+
+Elimination = Annotated[
+    Literal["paper", "stage", "interval"],
+    Setting(
+        "How far below the best an action may be and stay. paper: 2H Delta_l. stage: 2 Delta_l for every stage that is "
+        "left, all the proof needs. interval: the errors of the two estimates, and 2 Delta_l for every later stage.",
+        metavar="RULE",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings every agent has."""
+
+    actions: Annotated[int, Setting("Number of actions.", _whole(1))]
+    horizon: Annotated[int, Setting("H, the stages (steps) of an episode.", _whole(1), "STEPS")]
+    explore: Explore
+    delta: Annotated[
+        float,
+        Setting(
+            "Guarantees hold with probability 1 - delta.", _real("a probability between 0 and 1", lambda x: 0 < x < 1)
+        ),
+    ] = 0.05
+    misspecification: Annotated[
+        float,
+        Setting("kappa: how far Q^pi may be from linear.", _real("a finite number of at least 0", lambda x: x >= 0)),
+    ] = 0.0
+    theta_bound: Annotated[
+        float | None,
+        Setting(
+            "Bound on |theta^pi|.", _real("a finite number above 0, or None", lambda x: x > 0), none="√features × H"
+        ),
+    ] = None
+    constants: Annotated[
+        Literal["tight", "paper"],
+        Setting("tight uses that rewards in [0, 1] are 1/2-subGaussian, paper the paper's looser 1."),
+    ] = "tight"
+    reward_range: Annotated[
+        tuple[float, float], Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH")
+    ] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        for known in settings_of(type(self)):
+            known.check(getattr(self, known.name))
+        check_cells("horizon x actions", self.horizon * self.actions, "Use a shorter horizon.")
+        object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+
+
+def check_cells(product: str, cells: int, advice: str) -> None:
+    if cells > MOST_CELLS:
+        raise InputError(
+            f"{product} is {cells:,}; each has a dataset of its own, and {MOST_CELLS:,} are the most. {advice}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PACSettings(Settings):
+    """Everything that shapes a PAC agent beside its features."""
+
+    epsilon: Annotated[
+        float,
+        Setting(
+            "A state is covered, and its decision frozen, when the widths of all its actions are at most this. Smaller "
+            "takes more data.",
+            _real("a number from 1e-100 to 1e100", lambda x: 1e-100 <= x <= 1e100),
+            "WIDTH",
+        ),
+    ] = 1.0
+    ridge: Annotated[
+        float,
+        Setting(
+            "lambda, the regularisation of the regressions: 1/H in the theory, 0.001 in the paper's experiments.",
+            _real(f"a finite number of at least {SMALLEST_RIDGE:g}", lambda x: x >= SMALLEST_RIDGE),
+            "LAMBDA",
+        ),
+    ] = 1e-3
+    explore: Explore = "random"
+    freeze: Annotated[
+        str | int,
+        Setting(
+            "How long a frozen decision stays. exact: for ever. never: it follows all data. A number N: only the "
+            "newest N prefixes are kept, as in the paper's experiments (20).",
+            _check_freeze,
+            "HOW",
+        ),
+    ] = "exact"
+
+    @property
+    def window(self) -> int:
+        """How many of the newest prefixes may be used; "never" is a window of 1."""
+        if isinstance(self.freeze, str):
+            return UNLIMITED if self.freeze == "exact" else 1
+        return int(self.freeze)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelSettings(Settings):
+    """What agents with accuracy levels have in common."""
+
+    explore: Explore = "greedy"
+    scale: Annotated[
+        float,
+        Setting(
+            "Multiplies the constants of the theory (alpha, beta). 1 is safe and slow; smaller trusts the data sooner "
+            "than any theorem allows.",
+            _real("a number above 0; 1 is the theory", lambda x: x > 0),
+            "FACTOR",
+        ),
+    ] = 1.0
+    elimination: Elimination = "paper"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretSettings(LevelSettings):
+    """Everything that shapes a Regret agent beside its features."""
+
+    ridge: Annotated[
+        float | None,
+        Setting(
+            "lambda, the regularisation of the regressions.",
+            _real(f"None for 1/H, or a finite number of at least {SMALLEST_RIDGE:g}", lambda x: x >= SMALLEST_RIDGE),
+            "LAMBDA",
+            none="1/H",
+        ),
+    ] = None
+    max_level: Annotated[
+        int | None,
+        Setting("The last level to test and store.", _whole(1), none="as many as misspecification allows, at most 40"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EluderSettings(LevelSettings):
+    """Everything that shapes an Eluder agent beside its class of functions."""
+
+    episodes: Annotated[int, Setting("T, which the constants depend on: the agent cannot learn for longer.", _whole(1))]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.misspecification:
+            raise InputError(
+                f"misspecification is {self.misspecification!r}; function classes must hold every Q^pi exactly, so "
+                "leave it at 0. Misspecified linear features: fpi.Regret."
+            )
+        if self.theta_bound is not None:
+            raise InputError("theta_bound belongs to linear features; a function class brings its own bounds.")

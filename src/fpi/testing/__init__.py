@@ -1,0 +1,59 @@
+"""`check_agent`: does an agent of your own behave as `fpi` agents do?
+
+`check_agent` lets an agent learn in many short runs, looks on from the environment's side, and compares. It knows
+agents only by what all of them show: `learn`, `predict`, `policy`, `save`, `episodes`, `data_stored`, `actions`,
+`horizon`. `bench` lets agents learn, `checks` has what is asked of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fpi.envs import Env
+from fpi.errors import CheckFailed
+from fpi.testing.bench import Bench, Impossible
+from fpi.testing.checks import CHECKS
+
+
+@dataclass(frozen=True)
+class AgentReport:
+    """The checks that an agent passed, and those that could not be made, with the reason."""
+
+    agent: str
+    passed: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.agent} passes {len(self.passed)} checks"]
+        lines += [f"  passed   {name}" for name in self.passed]
+        lines += [f"  skipped  {name}" for name in self.skipped]
+        return "\n".join(lines)
+
+
+def check_agent(make_agent: Any, make_env: Callable[[], Env] | Env | None = None) -> AgentReport:
+    """Check that an agent behaves as `fpi` agents do; the first broken promise is a CheckFailed that explains it.
+
+    `make_agent()` gives a fresh agent for the environments that `make_env()` gives. Without `make_env`,
+    `make_agent(features, actions=..., horizon=...)` is asked for agents that fit a small built-in task. An agent and an
+    environment themselves do as well: then the agent is copied, and the environment is used as it is.
+    """
+    bench = Bench(make_agent, make_env)
+    passed, skipped = [], []
+    for check in CHECKS:
+        name = check.__name__.replace("_", " ")
+        try:
+            check(bench)
+        except Impossible as obstacle:
+            skipped.append(f"{name}: {obstacle}")
+            continue
+        except CheckFailed as failure:
+            raise CheckFailed(f"{name}: {failure}") from failure.__cause__
+        except Exception as error:
+            raise CheckFailed(
+                f"{name}: this check ended in {error!r}, raised by the agent or its environment. It does nothing "
+                "that an agent may refuse; the traceback above shows where it stopped."
+            ) from error
+        passed.append(name)
+    return AgentReport(bench.name, tuple(passed), tuple(skipped))

@@ -1,0 +1,121 @@
+"""What episodes lose in expectation, how many of them lose much, and how many still explore at a level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fpi.testbeds.base import FloatArray, Testbed
+from fpi.training import Episode
+from fpi.verify.counts import ROUNDING, CheckCounts
+from fpi.verify.exact import lowest_value
+from fpi.verify.instances import Instance
+from fpi.verify.monitors import DEEPEST, Monitor
+
+THRESHOLDS = 8  # of Theorem 3
+
+
+class BadEpisodes(Monitor):
+    """Theorem 1: at most H D episodes lose more than eps-bar = 2H (alpha eps + kappa).
+
+    Counts once more than H D episodes could have lost so much, had they been played by the worst policy.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self.lowest = lowest_value(testbed)
+        self.thresholds, self.bounds = self.limits()
+        self.rows: list[tuple[float, float]] = []
+        """What every episode since the last check lost, and could have lost."""
+        self._mistakes = np.zeros((2, len(self.thresholds)), np.int64)
+
+    def limits(self) -> tuple[FloatArray, list[float]]:
+        """Losses, and how many episodes may lose more."""
+        theory, epsilon = self.agent.theory, self.instance.epsilon
+        return np.array([theory.gap(epsilon)]), [theory.episodes_bound(epsilon)]
+
+    def see(self, episode: Episode) -> None:
+        start = self.testbed.state(episode.observations[0])
+        lost = self.testbed.regret(start, episode.actions.tolist())
+        self.rows.append((lost, self.testbed.optimal_value(start) - self.lowest(start)))
+
+    def check(self) -> None:
+        lost_more = np.array(self.rows)[:, :, None] > self.thresholds + ROUNDING
+        mistakes = self._mistakes + np.cumsum(lost_more, axis=0)
+        self.counts[-1].add(mistakes[:, 0], self.bounds, mistakes[:, 1])
+        self._mistakes = mistakes[-1]
+        self.rows.clear()
+
+
+class Losses(BadEpisodes):
+    """What episodes lose, with levels.
+
+    Lemma 21: from every stage of an episode on, at most the sum of 4 H Delta_{l-1} over its steps, and H for l = 1.
+    Counts where some policy loses more.
+    Theorems 2 and 4: the sum over all episodes so far. Counts where the worst policy would have lost more.
+    Theorem 3, Uniform-PAC: N(eps) is at most its bound for all eps. The bound is constant between two values of
+    4 H^2 Delta_l and N falls, so it is enough to look at these. Counts where more episodes could have lost eps.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        self._theory = replace(agent.theory, max_level=agent.levels)
+        super().__init__(testbed, agent, instance)
+        self.counts = [CheckCounts(self.scaled(claim)) for claim in claims]
+        gaps = [agent.level_gap(level) for level in range(1, agent.levels + 1)]
+        self._step_losses = [np.inf, agent.horizon, *(4 * agent.horizon * gap for gap in gaps)]  # by level
+        self._episodes = 0
+        self._regret = np.zeros(2)
+        self._steps: list[tuple[float, float, float]] = []
+
+    def limits(self) -> tuple[FloatArray, list[float]]:
+        levels = range(1, min(THRESHOLDS, self.agent.levels) + 1)
+        thresholds = [self._theory.level_loss(level + 1) for level in levels]
+        return np.array(thresholds), [self._theory.mistakes_bound(epsilon) for epsilon in thresholds]
+
+    def see(self, episode: Episode) -> None:
+        """Losses and bounds of all stages, from the last to the first."""
+        got = lowest = bound = 0.0
+        for stage in reversed(range(episode.length)):
+            state = self.testbed.state(episode.observations[stage])
+            got += self.testbed.mean(state, int(episode.actions[stage]))
+            best, lowest = self.testbed.optimal_value(state), self.lowest(state)
+            bound += self._step_losses[self.agent.played[stage]]
+            self._steps.append((best - got, bound, best - lowest))
+        self.rows.append((best - got, best - lowest))
+
+    def check(self) -> None:
+        self.counts[0].add(*np.array(self._steps).T)
+        self._steps.clear()
+        episodes = self._episodes + np.arange(1, len(self.rows) + 1)
+        regret = self._regret + np.cumsum(self.rows, axis=0)
+        self.counts[1].add(regret[:, 0], self._theory.regret_bound(episodes), regret[:, 1])
+        self._episodes, self._regret = self._episodes + len(episodes), regret[-1]
+        super().check()
+
+
+class LevelCounts(Monitor):
+    """Lemma 22: at most H (D_1 + ... + D_k) episodes have a step at level k or below, for every k.
+
+    Counts once there were more episodes than the bound.
+    """
+
+    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
+        super().__init__(testbed, agent, instance, *claims)
+        self._lowest: list[int] = []
+        self._before = np.zeros(min(DEEPEST, agent.levels), np.int64)
+        self._episodes = 0
+
+    def see(self, episode: Episode) -> None:
+        self._lowest.append(min(self.agent.played))
+
+    def check(self) -> None:
+        levels = np.arange(1, len(self._before) + 1)
+        counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
+        episodes = self._episodes + np.arange(1, len(counts) + 1)
+        bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
+        self.counts[0].add(counts, bounds, episodes[:, None])
+        self._before = counts[-1]
+        self._episodes += len(counts)
+        self._lowest.clear()
