@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import fpi
-from fpi.datasets import Datasets, ExploringStep
+from fpi.data import ExploringStep
+from fpi.datasets import Datasets
 from fpi.kernels.cover import first_cover
 
 SIZES = (100, 1_000, 10_000)

@@ -334,7 +334,7 @@ class ClimbInterrupt(LineInterrupt):
         return super().call(frame, event, _) if frame.f_code.co_name in CLIMBING else None
 
 
-CLIMBING = {"decide", "_levels_at", "_next_level", "look", "_take", "append", "first_cover", "_first_dependent"}
+CLIMBING = {"act", "ladder", "_next_level", "look", "_take", "append", "first_cover", "_first_dependent"}
 
 
 def keyed():

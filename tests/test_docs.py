@@ -60,6 +60,7 @@ def test_every_name_in_paper_md_exists():
     text = (ROOT / "docs/paper.md").read_text()
     homes = (
         "fpi.training",
+        "fpi.data",
         "fpi.datasets",
         "fpi.regression",
         "fpi.algorithms.pac",

@@ -132,7 +132,7 @@ def assert_same_policy(agent, literal, env):
             action, explores = literal.act(observation, stage)
             best, k = literal.greedy(observation, stage)
             known = agent.explain(observation, stage)
-            assert agent.decide(observation, stage) == (action, not explores)
+            assert agent.pi(observation, stage) == agent.decide(observation, stage) == (action, not explores)
             assert agent.predict(observation, stage) == known.action == action
             assert agent.predict(observation, stage, explore=False) == best
             assert known.prefix == k

@@ -43,9 +43,9 @@ class ExploresTooLong(mutants.NeverCovers, Eluder):
 class RemembersNothing(Eluder):
     """Looks again at every state, so that a mutant cannot hide behind what was known before."""
 
-    def _levels_at(self, rows, observation, stage, until):
+    def ladder(self, *arguments, **keywords):
         self._frozen.clear()
-        return super()._levels_at(rows, observation, stage, until)
+        return super().ladder(*arguments, **keywords)
 
 
 class FollowsTheData(mutants.FollowsTheData, RemembersNothing):

@@ -5,14 +5,14 @@ Algorithms query it by observation; features, compiled loops and the memory of v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from fpi.data import Act, Coverage, Dataset, ExploringStep, check_column, check_log
 from fpi.errors import InputError
 from fpi.features import NORM_TOLERANCE, FeatureMap, OneHot, TileCoding, optional_methods
 from fpi.kernels import actor as compiled
@@ -27,48 +27,10 @@ from fpi.regression import WIDTH_TIE
 ROOM = 4096  # states to begin with
 
 Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
-Act = Callable[[Any, int], tuple[int, bool]]
-"""How to act in an episode: (observation, stage) -> (action, whether it explores)."""
-
-
-class Coverage(NamedTuple):
-    """What the data of a stage and level say about the allowed actions of one state."""
-
-    covered_at: int | None
-    """The first prefix that covers all of them, or None."""
-    values: NDArray[np.float64]
-    widths: NDArray[np.float64]
-    """Both at that prefix, or on all data; NaN for actions that are not allowed."""
-    uncovered: NDArray[np.bool_]
-
-
-class ExploringStep(NamedTuple):
-    """The features of the step that an episode may store."""
-
-    indices: NDArray[np.int32]
-    values: NDArray[np.float64]
-    observation: Any  # None where the features can be saved without it
-    level: int = 1
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """The data of one stage, in order."""
-
-    features: NDArray[np.float64]
-    """phi(s, a), one row per datum, all blocks side by side."""
-    actions: NDArray[np.int64]
-    targets: NDArray[np.float64]
-    """The observed returns, in units of [0, 1] a stage."""
-    episodes: NDArray[np.int64]
-    """The episode each came from, counted from 0."""
-
-    def __len__(self) -> int:
-        return len(self.targets)
 
 
 class Datasets:
-    """One append-only regression per stage and level over the same features."""
+    """Ridge regression on features, an `fpi.data.Estimator`: one append-only regression per stage and level."""
 
     def __init__(self, features: FeatureMap, stages: int, ridge: float, epsilons: Sequence[float]) -> None:
         self.features = features
@@ -204,6 +166,7 @@ class Datasets:
 
     def _actor_for(self, observation: Any, stage: int) -> _Actor:
         """The actor, also if it takes this observation to see how many features there are."""
+        self.check_stage(stage)
         if not self.features.dim:
             self.features(observation, stage)
         return self.actor
@@ -283,35 +246,6 @@ class Datasets:
             kept = ExploringStep(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
-
-
-def check_log(tensors: dict[str, NDArray[Any]], stages: int, levels: int, actions: int, columns: int) -> int:
-    """How many data a file holds, after checking what all kinds of data have in common; raises InputError."""
-    n = len(tensors["target"]) if "target" in tensors else 0
-    ends = {"stage": (0, stages), "level": (1, levels + 1), "action": (0, actions), "episode": (0, 2**62)}
-    for name, bounds in ends.items():
-        check_column(tensors, name, np.int64, (n,), bounds)
-    check_column(tensors, "target", np.float64, (n,))
-    check_column(tensors, "values", np.float64, (n, columns))
-    if np.any(np.diff(tensors["episode"]) <= 0):
-        raise InputError("its episodes are out of order")
-    if not (np.all(np.isfinite(tensors["target"])) and np.all(np.isfinite(tensors["values"]))):
-        raise InputError("it holds numbers that are not finite")
-    return n
-
-
-def check_column(
-    tensors: dict[str, NDArray[Any]],
-    name: str,
-    dtype: type,
-    shape: tuple[int, ...],
-    bounds: tuple[int, int] | None = None,
-) -> None:
-    found = tensors.get(name)
-    if found is None or found.dtype != dtype or found.shape != shape:
-        raise InputError(f"its {name} are missing or do not have the shape {shape}")
-    if bounds is not None and np.any((found < bounds[0]) | (found >= bounds[1])):
-        raise InputError(f"its {name} leave the range {bounds[0]} to {bounds[1] - 1}")
 
 
 # --- Questions to compiled code ---------------------------------------------------------------------------------------
@@ -406,13 +340,14 @@ class _ObservationActor(_Actor):
         super().__init__(datasets)
         self._values[:] = value
         self._source = compiled.FROM_DOUBLES
+        self._place: Any = 0 if self.states else slice(None)
         self._buffer = self.observation.data  # takes observations of its own form, faster than numpy would
 
     def act(
         self, observation: Any, stage: int, window: int, rule: int, seed: int, episode: int, remember: bool
     ) -> tuple[int, bool]:
         try:
-            self._buffer[:] = observation  # a copy, since environments may reuse theirs
+            self._buffer[self._place] = observation  # a copy, since environments may reuse theirs
         except (TypeError, ValueError, NotImplementedError):
             self._read(observation, stage)
         answer: tuple[int, bool] = self._act(
@@ -444,6 +379,7 @@ class _RowsActor(_Actor):
     def act(
         self, observation: Any, stage: int, window: int, rule: int, seed: int, episode: int, remember: bool
     ) -> tuple[int, bool]:
+        self.datasets.check_stage(stage)
         named = self.datasets._sparse
         if self._key is not None:
             key = self._key(observation, stage)
@@ -454,7 +390,6 @@ class _RowsActor(_Actor):
                 action = self._recollect(self.handle, stage, window)
                 if action >= 0:
                     return action, False
-        self.datasets.check_stage(stage)
         self._indices[:], self._values[:] = self.datasets.rows(observation, stage)
         answer: tuple[int, bool] = self._act(
             self.handle, compiled.GIVEN, stage, window, rule, seed, episode, named, remember

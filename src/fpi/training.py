@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fpi import envs
 from fpi._validation import check_whole
-from fpi.datasets import Act
+from fpi.data import Act
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fpi import determinism, model_files, training
 from fpi._validation import check_whole, is_whole
 from fpi.algorithms.theory import Constants
-from fpi.datasets import Act, Datasets, ExploringStep
+from fpi.data import Act, Estimator, ExploringStep
+from fpi.datasets import Datasets
 from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
 from fpi.features import optional_methods
@@ -89,7 +90,7 @@ class Agent:
     `greedy` (the best estimate) and `explain`.
     """
 
-    def __init__(self, settings: Settings, datasets: Any) -> None:
+    def __init__(self, settings: Settings, datasets: Estimator) -> None:
         self.settings = settings
         self.datasets = datasets
         self.features = datasets.features

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from fpi._validation import is_whole
 from fpi.algorithms.agent import Agent
-from fpi.datasets import Act, Dataset
+from fpi.data import Act, Dataset
 from fpi.errors import InputError
 from fpi.kernels.choose import EXPLORING, best, eliminate, explore
 from fpi.settings import LevelSettings
@@ -148,40 +148,40 @@ class LeveledAgent(Agent):
         level = min(episode + 1, self.levels + 1)  # line 3
         self._playing = playing = []
 
-        def act(observation: Any, stage: int) -> tuple[int, bool]:
+        def play(observation: Any, stage: int) -> tuple[int, bool]:
             nonlocal level
-            rows = self.datasets.rows(observation, stage)
-            level_states = self._levels_at(rows, observation, stage, min(level, self.levels))
-            last = level_states[-1]
-            if last.action is not None:  # lines 6 to 8
-                playing.append(level)
-                return last.action, False
-            level = last.level  # lines 10 to 12
+            action, level, explores = self.act(observation, stage, level, seed, episode)
             playing.append(level)
-            action = self._explore(level_states, seed, episode, stage)
-            self.datasets.keep(rows, observation, action, level)
-            return action, True
+            return action, explores
 
-        return act
+        return play
+
+    def act(self, observation: Any, stage: int, level: int, seed: int, episode: int) -> tuple[int, int, bool]:
+        """Lines 6 to 13: the action, the new l, and whether this step explores."""
+        rows = self.datasets.rows(observation, stage)
+        levels = self.ladder(rows, observation, stage, min(level, self.levels))
+        last = levels[-1]
+        if last.action is not None:  # lines 6 to 8
+            return last.action, level, False
+        action = self._explore(levels, seed, episode, stage)  # lines 10 to 12
+        self.datasets.keep(rows, observation, action, last.level)
+        return action, last.level, True
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 17 to 20; the level was kept with the step."""
         self.played = tuple(self._playing)
         super().end_episode(training_state, explored)
 
-    def _levels_at(self, rows: Any, observation: Any, stage: int, until: int) -> list[LevelState]:
-        """The state at levels 1, 2, ... `until`, or up to the first that does not cover it."""
+    def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:
+        """The state at levels 1, 2, ... up to the first that does not cover it, and at most to `top`."""
         key = self.datasets.key(observation, stage)
-        frozen = [] if key is None else self._frozen.setdefault((stage, key), [])
-        level_states = frozen[:until]
-        while len(level_states) < until:
-            level_state = self._next_level(rows, stage, level_states, key)
-            level_states.append(level_state)
-            if level_state.covered is None:
-                break
-            if key is not None:
-                frozen.append(level_state)
-        return level_states
+        frozen = self._frozen.get((stage, key), []) if key is not None else []
+        levels = frozen[:top]
+        while len(levels) < top and not (levels and levels[-1].covered is None):
+            levels.append(self._next_level(rows, stage, levels, key if remember else None))
+        if remember and key is not None and len(levels) > len(frozen):
+            self._frozen[stage, key] = [each for each in levels if each.covered is not None]
+        return levels
 
     def _next_level(self, rows: Any, stage: int, below: list[LevelState], key: Hashable | None = None) -> LevelState:
         """The state one level above those it is frozen at."""
@@ -211,12 +211,9 @@ class LeveledAgent(Agent):
         """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
-        level_states = list(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
-        while len(level_states) < min(self.episodes + 1, self.levels):
-            level_states.append(self._next_level(rows, stage, level_states))
-            if level_states[-1].covered is None:
-                break
-        return tuple(level_states)
+        top = min(self.episodes + 1, self.levels)
+        frozen = len(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
+        return tuple(self.ladder(rows, observation, stage, max(top, frozen), remember=False))
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.

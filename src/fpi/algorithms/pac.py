@@ -26,18 +26,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms.agent import Agent, linear_constants, with_settings
 from fpi.algorithms.theory import Constants
-from fpi.datasets import Act, Dataset, Datasets
+from fpi.data import Act, Dataset
+from fpi.datasets import Datasets
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
-from fpi.kernels.choose import best
-from fpi.kernels.cover import frozen_at
+from fpi.kernels.choose import EXPLORING, best, explore
 from fpi.settings import UNLIMITED, PACSettings
 from fpi.training import Decision, TrainingState
 
@@ -79,6 +79,19 @@ class Explanation:
         return f"action {self.action}; the state is {state}\n{rows}\n  the theory promises {bound}"
 
 
+class FrozenValues(NamedTuple):
+    """What line 3 of Algorithm 1 rests on at one state."""
+
+    freezing_index: int | None
+    """k_t(s), or None where an action is uncovered."""
+    prefix: int
+    """Data that the next two rest on: k_t(s) of them under exact freezing, all of them at an uncovered state."""
+    widths: NDArray[np.float64]
+    values: NDArray[np.float64]
+    """Q_t(s, .), where covered."""
+    uncovered: NDArray[np.bool_]
+
+
 class PAC(Agent):
     """Frozen Policy Iteration, PAC version (Algorithm 1).
 
@@ -103,9 +116,30 @@ class PAC(Agent):
     def __init__(self, features: FeatureMap | Callable[..., Any], settings: PACSettings) -> None:
         known = as_feature_map(features, settings.actions)
         super().__init__(settings, Datasets(known, settings.horizon, float(settings.ridge), [float(settings.epsilon)]))
+        self._all = np.ones(self.actions, np.bool_)
+
+    def pi(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
+        """Line 3: pi_t(s) in the episode of this number, the coming one if None, as the paper has it."""
+        known = self._frozen_values(observation, stage)
+        if known.freezing_index is not None:
+            return Decision(int(best(known.values, self._all)), True)  # argmax of Q_t
+        rule = EXPLORING[self.settings.explore]
+        chosen = explore(rule, known.uncovered, known.widths, known.values, *self._draw(episode), stage)
+        return Decision(int(chosen), False)  # an uncovered action
+
+    def _frozen_values(self, observation: Any, stage: int) -> FrozenValues:
+        """k_t(s) and Q_t(s, .), or what all data say of an uncovered state."""
+        self.check_stage(stage)
+        found = self.datasets.look(self.datasets.rows(observation, stage), stage)
+        size, k = self.datasets.size(stage), found.covered_at
+        if k is None:  # an action is not covered, eq. (1)
+            return FrozenValues(None, size, found.widths, found.values, found.uncovered)
+        prefix = max(k, size - self.settings.window + 1)  # eq. (2); the oldest prefix that is kept, if not all are
+        widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (3)
+        return FrozenValues(k, prefix, widths, values, found.uncovered)
 
     def begin_episode(self, training_state: TrainingState) -> Act:
-        """Line 3: pi_t, on the datasets as they stand before episode t; `kernels.actor.act` is its text.
+        """Line 3 for an episode: `pi` on the datasets as they stand before it, quickly, since states come back.
 
         Lines 4 to 8, playing it and keeping the last uncovered step, are the same for every agent: `training.learn` and
         `Agent.end_episode`.
@@ -116,7 +150,7 @@ class PAC(Agent):
         )
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
-        """Line 3 as a question: pi_t(s) in the episode of this number, the coming one if None; nothing changes."""
+        """What `pi` answers, as quickly as an episode would."""
         self.check_stage(stage)
         ruling = self.settings.window, self.settings.explore, *self._draw(episode)
         action, explores = self.datasets.decide(observation, stage, *ruling)
@@ -124,25 +158,11 @@ class PAC(Agent):
 
     def greedy(self, observation: Any, stage: int) -> int:
         """argmax of Q_t at a covered state, else of the estimate on all data."""
-        return self._answer(observation, stage)[0]
-
-    def _answer(
-        self, observation: Any, stage: int
-    ) -> tuple[int, int | None, int, NDArray[np.float64], NDArray[np.float64]]:
-        """Action, freezing index, prefix used, widths and values there."""
-        self.check_stage(stage)
-        known = self.datasets.look(self.datasets.rows(observation, stage), stage)
-        size = self.datasets.size(stage)
-        prefix, widths, values = size, known.widths, known.values
-        if known.covered_at is not None:
-            prefix = frozen_at(known.covered_at, size, self.settings.window)  # eq. (2)
-            widths, values = self.datasets.estimate(observation, stage, prefix)  # eq. (3)
-        action = int(best(values, np.ones(self.actions, np.bool_)))
-        return action, known.covered_at, prefix, widths, values
+        return int(best(self._frozen_values(observation, stage).values, self._all))
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
-        _, frozen, prefix, widths, values = self._answer(observation, stage)
+        frozen, prefix, widths, values, _ = self._frozen_values(observation, stage)
         alpha = self.alpha(stage, prefix)
         errors = (
             np.full(self.actions, math.inf) if math.isinf(alpha) else alpha * widths + self.settings.misspecification

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fpi import training
 from fpi._validation import check_positive, check_real, check_whole
 from fpi.baselines import _ridge
-from fpi.datasets import Act
+from fpi.data import Act
 from fpi.envs import Env, RewardRange
 from fpi.features import FeatureMap, as_feature_map
 from fpi.history import History

@@ -16,7 +16,7 @@ from typing import Any
 
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
-from fpi.datasets import Act
+from fpi.data import Act
 from fpi.training import TrainingState
 
 SIGMA = 0.5

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fpi._validation import check_whole
 from fpi.baselines import _ridge
 from fpi.baselines.learner import LinearBandit
-from fpi.datasets import Act
+from fpi.data import Act
 from fpi.errors import InputError
 from fpi.features import FeatureMap
 from fpi.training import TrainingState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fpi.baselines.learner import Baseline
-from fpi.datasets import Act
+from fpi.data import Act
 from fpi.kernels.numerics import pick
 from fpi.training import Decision, TrainingState
 

@@ -1,4 +1,4 @@
-"""The datasets of all stages and levels under a function class, in the shape of `fpi.datasets`."""
+"""The datasets of all stages and levels under a function class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.datasets import Coverage, Dataset, ExploringStep, check_log
+from fpi.data import Coverage, Dataset, ExploringStep, check_log
 from fpi.errors import InputError
 from fpi.features import optional_methods
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, FunctionClass, Prefixes, first_cover
@@ -25,7 +25,7 @@ class Datum(NamedTuple):
 
 
 class ClassDatasets:
-    """One ordered dataset per stage and level; `beta(level, k)` is the radius of confidence sets.
+    """A class of functions as an `fpi.data.Estimator`; `beta(level, k)` is the radius of confidence sets.
 
     The data are what counts, and come with one line of code. What the class makes of them may take long: an interrupt
     loses it, and it is made again.

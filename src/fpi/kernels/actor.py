@@ -7,11 +7,11 @@ and a name. Then only numbers cross between Python and compiled code, which cost
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 from fpi.kernels.append import append
 from fpi.kernels.choose import best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
-from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, define, new
+from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new
 from fpi.kernels.ridge import STORE
 from fpi.kernels.states import CACHE, NAMELESS, clear, enter, recall
 from fpi.kernels.tiles import active_features
@@ -85,15 +85,16 @@ def get_answer(actor):
     return actor.uncovered, actor.widths, actor.estimates, actor.kept_indices, actor.kept_values
 
 
-@jit
+@jit_inline
 def read(actor, source):
     """The features of the observation, unless they are given; False where there are none."""
     if source == GIVEN:
         return True
+    observation, single = borrow(actor.observation), borrow(actor.single)
     if source == FROM_SINGLES:
-        for j in range(actor.single.size):
-            actor.observation[j] = actor.single[j]
-    return active_features(actor.observation, actor.grid, actor.states, actor.indices[0])
+        for j in range(single.size):
+            observation[j] = single[j]
+    return active_features(observation, borrow(actor.grid), actor.states, borrow(actor.indices)[0])
 
 
 @jit
@@ -101,8 +102,8 @@ def state_in_question(actor, regression, threshold, named, remember):
     """The number of the state whose features were read, NAMELESS if it has no name or is not to be remembered."""
     cache, state = actor.cache, NAMELESS
     if named:
-        name = actor.name if actor.name.size > 0 else actor.indices[0]
-        state = recall(cache, regression, name, actor.values[0])
+        name = borrow(actor.name) if actor.name.size > 0 else borrow(actor.indices)[0]
+        state = recall(cache, regression, name, borrow(actor.values)[0])
         if state != NAMELESS:
             return state
         if remember:
@@ -146,11 +147,11 @@ def act(actor, source, stage, window, rule, seed, episode, named, remember):
     return mine.action, False
 
 
-@jit
+@jit_inline
 def frozen_action(actor, state, window):
     """The action of a state that is decided for good, or for as long as no data come, or UNKNOWN."""
-    mine = actor.cache.states[state]
-    if mine.frozen >= 0 and mine.prefix == frozen_at(mine.frozen, actor.store.sizes[mine.regression], window):
+    mine = borrow(actor.cache.states)[state]
+    if mine.frozen >= 0 and mine.prefix == frozen_at(mine.frozen, borrow(actor.store.sizes)[mine.regression], window):
         return mine.action
     return UNKNOWN
 

@@ -7,7 +7,7 @@ scanned. The rows of a state are `indices` and `values`: one row that all blocks
 
 import numpy as np
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 from fpi.kernels.numerics import EPS
 from fpi.kernels.query import (
     block_of,
@@ -195,7 +195,7 @@ def first_cover(store, cell, indices, values, threshold):
     return progress[0].cover  # not `mine`: an array is freed after its last use, and a record does not hold it
 
 
-@jit
+@jit_inline
 def frozen_at(k, size, window):
     """eq. (2): the freezing prefix, or the oldest one kept if only the newest `window` are."""
     return max(k, size - window + 1)

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from numba import from_dtype, types
+from numba.core import cgutils
 from numba.experimental import structref
+from numba.extending import intrinsic
 
 from fpi._compiling import jit
 
@@ -55,6 +57,22 @@ def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
     function.compile(arguments)
     found: Callable[..., Any] = function.overloads[arguments].entry_point
     return found
+
+
+@intrinsic
+def borrow(_: Any, array: types.Array) -> Any:
+    """An array of an object without a reference of one's own, whose counting takes longer than a look-up.
+
+    Only while the object is held and does not exchange the array; what is borrowed must not be kept or returned.
+    """
+
+    def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lent = context.make_array(array)(context, builder, arguments[0])
+        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)
+        lent.parent = cgutils.get_null_value(lent.parent.type)
+        return lent._getvalue()
+
+    return array(array), lend
 
 
 @jit

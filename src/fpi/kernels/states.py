@@ -8,10 +8,10 @@ its features. Values of active features belong to the name where they differ fro
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 from fpi.kernels.cover import PROGRESS
 from fpi.kernels.numerics import mix
-from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, define, longer, new, records
+from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, borrow, define, longer, new, records
 
 STATE = np.dtype(
     [
@@ -90,7 +90,7 @@ def grow(cache, room):
     cache.allowed, cache.uncovered, cache.table = allowed, uncovered, table
 
 
-@jit
+@jit_inline
 def find(table, states, names, features, regression, name, values):
     """The slot of a state in the table."""
     mask = table.size - 1
@@ -111,11 +111,11 @@ def find(table, states, names, features, regression, name, values):
     return i
 
 
-@jit
+@jit_inline
 def recall(cache, regression, name, values):
     """The number of a state, or NAMELESS if it was not entered."""
-    table, states = cache.table, cache.states
-    return np.int64(table[find(table, states, cache.names, cache.values, regression, name, values)])
+    table, states = borrow(cache.table), borrow(cache.states)
+    return np.int64(table[find(table, states, borrow(cache.names), borrow(cache.values), regression, name, values)])
 
 
 @jit

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 
 
-@jit
+@jit_inline
 def tile_indices(x, grid, out):
     """Write the active tile of every tiling; False if the observation is not finite.
 
