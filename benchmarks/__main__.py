@@ -25,6 +25,7 @@ from benchmarks import (
     learning,
     pac_pictures,
     pac_studies,
+    settings,
     startup,
     tables,
     testbeds,
@@ -45,6 +46,7 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "testbeds-exact": ("testbeds.md", testbeds.verification_table),
     "function-classes": ("function_classes.md", function_classes.table),
     "deep-sea": ("verify.md", pac_studies.sea_table),
+    "settings": ("settings.md", settings.table),
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"

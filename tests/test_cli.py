@@ -1,5 +1,6 @@
 """The command line as people meet it: what they type, what they read, and what is on disk afterwards."""
 
+import inspect
 import json
 import math
 import os
@@ -23,7 +24,9 @@ from typer.testing import CliRunner
 
 import fpi
 from fpi.algorithms import Agent
-from fpi.cli import app, config, gif, training
+from fpi.cli import app, gif, training
+from fpi.cli import models as cli_models
+from fpi.settings import by_name
 
 FPI = Path(sys.executable).parent / "fpi"
 SMALL = ("--tiles", "2", "--tilings", "2", "--horizon", "50")
@@ -258,11 +261,11 @@ def test_a_model_from_python_is_evaluated_too():
     agent = fpi.PAC(features, actions=3, horizon=5, epsilon=1, ridge=0.5, reward_range=(-17, 0))
     agent.learn(env, episodes=3, seed=0)
     agent.save("python.fpi")
-    assert "--action-grid 5" in fpi_("evaluate", "python.fpi", code=2)
+    assert "Give --action-grid 5." in fpi_("evaluate", "python.fpi", code=2)
     assert "Pendulum-v1" in fpi_("evaluate", "python.fpi", "--action-grid", 3, "--episodes", 2)
     fpi_("train", "Pendulum-v1", "--action-grid", 3, "--out", "python.fpi", "--resume", "--episodes", 2)
     assert fpi.load("python.fpi").episodes == 5
-    assert "made with --tiles None, not 4" in fpi_(
+    assert "made with --tiles 2, not 4" in fpi_(
         "train", "Pendulum-v1", "--action-grid", 3, "--out", "python.fpi", "--resume", "--tiles", 4, code=2
     )
 
@@ -520,7 +523,7 @@ def test_ctrl_c_before_the_first_episode_ends_leaves_nothing(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(config, "make_environment", interrupted)
+    monkeypatch.setattr(cli_models, "make_environment", interrupted)
     assert train(code=130) == "Stopped.\n"
     monkeypatch.undo()
     monkeypatch.setattr(Agent, "learn", interrupted)
@@ -735,8 +738,8 @@ def no_screen(monkeypatch):
 
 def test_without_a_screen_mujoco_is_told_before_it_is_imported(cart, no_screen, monkeypatch):
     told = []
-    make = config.make_environment
-    monkeypatch.setattr(config, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
+    make = cli_models.make_environment
+    monkeypatch.setattr(cli_models, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
     fpi_("render", "cart.fpi")
     assert {each["MUJOCO_GL"] for each in told} == {"egl"}
     assert Path("policy.gif").exists()
@@ -796,7 +799,7 @@ ERRORS = {
         "train phys2d/CartPole-v1",
         "phys2d/CartPole-v1 could not be made: No module named 'jax'",
     ),
-    "continuous actions": ("train Pendulum-v1", "Pendulum-v1 has continuous actions", "for example --action-grid 5"),
+    "continuous actions": ("train Pendulum-v1", "FPI needs a Discrete action space. Give --action-grid 5."),
     "grid of numbered actions": ("train CartPole-v1 --action-grid 3", "needs no grid"),
     "grid of one value": ("train Pendulum-v1 --action-grid 1", "at least 2 values"),
     "no time limit": ("train fpi-tests/Walk-v0", "has no time limit", "give --horizon"),
@@ -807,19 +810,19 @@ ERRORS = {
         "not in --reward-range 0.0 1.0. Pass a wider one",
         "`fpi check Acrobot-v1`",
     ),
+    "no such setting": ("train CartPole-v1 --set delt=0.1", "--delt means nothing to --algorithm pac"),
+    "setting of others": ("train CartPole-v1 --set max_level=3", "--set max_level means nothing to --algorithm pac"),
+    "rarer setting": ("train CartPole-v1 --set delta=2", "delta is 2; pass a probability between 0 and 1"),
+    "no pair": ("train CartPole-v1 --set delta", "--set delta is not of the form KEY=VALUE"),
     "reward range": ("train CartPole-v1 --reward-range 1 0", "--reward-range 1.0 0.0 is not a range", "smaller first"),
     "epsilon": ("train CartPole-v1 --epsilon -1", "epsilon is -1.0; pass a number from 1e-100 to 1e100"),
     "ridge": ("train CartPole-v1 --ridge nan", "ridge is nan; pass a finite number of at least 1e-12"),
-    "seed": ("train CartPole-v1 --seed -1", "seed is -1; pass a whole number"),
-    "explore": ("train CartPole-v1 --explore well", "explore is 'well'; choose one of first, widest, greedy, random"),
     "freeze": ("train CartPole-v1 --freeze often", 'freeze is \'often\'; pass "exact", "never", or how many'),
-    "algorithm": ("train CartPole-v1 --algorithm dqn", "--algorithm dqn is unknown; choose pac"),
     "option of another algorithm": (
         "train CartPole-v1 --algorithm regret --epsilon 0.1",
         "--epsilon means nothing to --algorithm regret",
     ),
     "option of algorithms with levels": ("train CartPole-v1 --scale 0.1", "--scale means nothing to --algorithm pac"),
-    "class": ("train CartPole-v1 --algorithm eluder --class all", "choose one of candidates, linear-ball"),
     "class of others": ("train CartPole-v1 --class linear-ball", "--class means nothing to --algorithm pac"),
     "no candidates": (
         "train CartPole-v1 --algorithm eluder --class candidates",
@@ -828,24 +831,16 @@ ERRORS = {
     ),
     "features of candidates": (
         "train fpi/TableBandit-v0 --algorithm eluder --features tiles",
-        "--features means nothing to --class candidates",
+        "candidate functions are of states and actions themselves: leave features out",
     ),
     "too many candidates": (
         "train fpi/TableHubs-v0 --env-arg R=2000 --algorithm eluder",
         "18,000 candidate functions are more than a model file can hold",
     ),
     "too many features": ("train CartPole-v1 --algorithm eluder", "features are more than the 256"),
-    "elimination": (
-        "train CartPole-v1 --algorithm regret --elimination no",
-        "elimination is 'no'; choose one of paper, stage, interval",
-    ),
-    "features": (
-        "train CartPole-v1 --features pixels",
-        "--features pixels is unknown; choose one of tiles, fourier, onehot",
-    ),
     "onehot": (
         "train CartPole-v1 --features onehot",
-        "needs numbered states",
+        "need numbered states",
         "Box([-4.8 -inf -0.41887903 -inf]",
         "Use tiles",
     ),
@@ -855,7 +850,6 @@ ERRORS = {
         "--tilings means nothing to --features fourier",
     ),
     "too many tiles": ("train CartPole-v1 --tiles 1000", "more than 10,000,000", "Use fewer tiles"),
-    "engine": ("train CartPole-v1 --engine gpu", "--engine gpu is unknown; choose one of auto, compiled, gymnasium"),
     "compiled log": (
         "train CartPole-v1 --engine compiled --log m.jsonl",
         "--log writes after every episode",
@@ -881,8 +875,6 @@ ERRORS = {
         "Gymnasium's for 60 steps only",
         "Use --horizon 60 or less, or --engine gymnasium.",
     ),
-    "episodes": ("train CartPole-v1 --episodes 0", "--episodes 0 is too small"),
-    "checkpoint-every": ("train CartPole-v1 --checkpoint-every 0", "--checkpoint-every 0 is too small"),
     "env-arg": ("train CartPole-v1 --env-arg gravity", "--env-arg gravity is not of the form KEY=VALUE"),
     "unknown env-arg": ("train CartPole-v1 --env-arg gravy=1", "--env-arg gravy=1 could not be made", "'gravy'"),
     "existing model": ("train CartPole-v1 --out good.fpi", "--out good.fpi is there already", "--resume", "--force"),
@@ -902,13 +894,10 @@ ERRORS = {
     "odd notes": ("evaluate odd.fpi", "odd.fpi holds notes that fpi never writes"),
     "module in a model": ("evaluate module.fpi", "this:Apple-v0", "type this name after the model file"),
     "model from nowhere": ("evaluate nowhere.fpi", "does not know its environment. Type its name after the model file"),
-    "evaluate nothing": ("evaluate good.fpi --episodes 0", "--episodes 0 is too small"),
     "wrong environment": ("evaluate good.fpi Acrobot-v1", "the environment has 3 actions, the agent 2"),
     "other observations": ("evaluate good.fpi FrozenLake-v1", "actions"),
-    "check nothing": ("check CartPole-v1 --episodes 0", "must be at least 1"),
     "no gif": ("render good.fpi --out good.mp4", "--out good.mp4 does not end in .gif"),
     "no folder for a gif": ("render good.fpi --out none/good.gif", "there is no folder"),
-    "fps": ("render good.fpi --fps 0", "--fps 0 is not a number from 1 to 100"),
     "cannot be drawn": ("render walk.fpi fpi-tests/BoxActions-v0 --action-grid 3", "cannot be drawn", "rgb_array"),
 }
 
@@ -937,8 +926,45 @@ def test_typing_errors(words, part):
     assert part in fpi_(*words, code=2)
 
 
-def test_values_of_the_wrong_kind():
-    assert "Invalid value for '--epsilon'" in fpi_("train", "CartPole-v1", "--epsilon", "small", code=2)
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *(("train CartPole-v1", name, value) for name, value in (("--epsilon", "small"), ("--seed", "-1"))),
+        *(("train CartPole-v1", name, "0") for name in ("--episodes", "--checkpoint-every")),
+        *(("train CartPole-v1", name, "odd") for name in ("--explore", "--elimination", "--algorithm", "--features")),
+        *(("train CartPole-v1", name, "odd") for name in ("--class", "--engine")),
+        ("evaluate good.fpi", "--episodes", "0"),
+        ("check CartPole-v1", "--episodes", "0"),
+        ("render good.fpi", "--fps", "0"),
+    ],
+)
+def test_values_that_an_option_does_not_take(command, option, value):
+    assert f"Invalid value for '{option}'" in fpi_(*command.split(), option, value, code=2)
+
+
+def test_every_setting_has_an_option_or_is_set_by_name():
+    """What a field of `fpi.settings` says is what the help says and what the agent gets."""
+    options = {each.name: each for each in typer.main.get_command(app).commands["train"].params}
+    for name, known in by_name().items():
+        assert (name in options) == all(each.setting.metavar for each in known.values()) or name == "episodes"
+    assert "[default: (0.001 for pac, 1/H for regret)]" in squeezed(fpi_("train", "--help").replace("│", ""))
+    train("--set", "delta=0.2", "--set", "constants=paper", "--set", "features.wrap=true")
+    agent = fpi.load("model.fpi")
+    assert (agent.settings.delta, agent.settings.constants) == (0.2, "paper")
+    assert agent.features.to_config()["wrap"] == [True] * 4
+    assert "made with --set delta 0.2, not 0.3" in train("--resume", "--set", "delta=0.3", code=2)
+
+
+def test_defaults_are_those_of_the_library():
+    train()
+    env = gym.make("CartPole-v1")
+    features = fpi.TileCoding.for_env(env, tiles=2, tilings=2)
+    assert fpi.load("model.fpi").settings == fpi.PAC(features, actions=2, horizon=50).settings
+    text = fpi_("train", "--help")
+    for name in ("tiles", "tilings"):
+        default = inspect.signature(fpi.TileCoding.for_env).parameters[name].default
+        assert re.search(rf"--{name} .*\n.*default: \({default}\)", text)
+    assert f"default: ({inspect.signature(fpi.Fourier.for_env).parameters['order'].default})" in text
 
 
 def test_a_folder_that_is_read_only(folder, monkeypatch):

@@ -182,9 +182,9 @@ def test_slopes_are_measured_on_other_seeds_with_what_was_best(asked):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--seeds", 0), "--seeds 0 is too small"),
-        (("--episodes", 9), "--episodes 9 is too small"),
-        (("--workers", 0), "--workers 0 is too small"),
+        (("--seeds", 0), "Invalid value for '--seeds'"),
+        (("--episodes", 9), "Invalid value for '--episodes'"),
+        (("--workers", 0), "Invalid value for '--workers'"),
         (("--out", "taken"), "--out taken is no folder to write to"),
     ],
 )

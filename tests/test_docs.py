@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tables
+from benchmarks import settings, tables
 from benchmarks.__main__ import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +50,10 @@ def test_every_marked_table_can_be_written(monkeypatch, tmp_path):
         assert table == "| new |\n|---|\n| 1 |\n" and before.splitlines()[-1] == now.splitlines()[-1]
     with pytest.raises(SystemExit, match="no place for this table"):
         tables.write("verify.md", "unknown", [])
+
+
+def test_the_table_of_settings_is_that_of_the_code():
+    assert "\n".join(settings.table()) in (ROOT / "docs/settings.md").read_text()
 
 
 def test_every_name_in_paper_md_exists():

@@ -18,15 +18,15 @@ import fpi
 from fpi import model_files
 from fpi.algorithms import PAC
 from fpi.errors import InputError, SaveError
-from fpi.experiment import Claim, Setting, Study, run_study, storage
+from fpi.experiment import Claim, RunConfig, Study, run_study, storage
 from fpi.experiment.backends import Local
 from fpi.experiment.config import CLAIM_KINDS, Job, probe_episodes
-from fpi.experiment.run import advance
+from fpi.experiment.run import run_slice
 from fpi.experiment.scheduler import RunFailed
 from fpi.report import claims, results
 
 TILES = {"type": "TileCoding", "tiles": 2, "tilings": 4}
-CARTPOLE = Setting(
+CARTPOLE = RunConfig(
     env="CartPole-v1", episodes=120, features=TILES, arguments={"horizon": 40, "epsilon": 1.0, "ridge": 1e-3}
 )
 
@@ -91,12 +91,12 @@ def test_slices_in_other_processes_give_the_same_rows(undisturbed):
     state, slices = None, 0
     while state is None or state.episodes < job.setting.episodes:
         run._held = None
-        state = advance(job, state, 1e-9)
+        state = run_slice(job, state, 1e-9)
         slices += 1
         if slices > 20:
             break
     run._held = None
-    state = advance(job, state, 60)
+    state = run_slice(job, state, 60)
     found, _ = model_files.read(undisturbed / "runs" / job.id / "rows.safetensors")
     assert all(np.array_equal(state.rows[name], column) for name, column in found.items())
     assert 0 < found["probe.stale"][-1] < 1  # otherwise a log that was lost would not be missed
@@ -151,7 +151,7 @@ def test_a_kill_takes_the_workers_along(tmp_path):
         "def tell(*_):\n    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
         "long = study(0, exact=replace(CARTPOLE, episodes=10**7))\n"
         "place, watch = Local(1, start='fork'), lambda *_: nullcontext(tell)\n"
-        "run_study(long, Path(sys.argv[1]), backend=place, seconds=0.1, watch=watch)\n"
+        "run_study(long, Path(sys.argv[1]), backend=place, seconds=0.1, progress=watch)\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "out"]
     process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
@@ -272,11 +272,11 @@ def test_more_seeds_keep_the_runs_that_are_there(undisturbed, tmp_path):
         begun.append(([job.id for job in jobs], kept))
         return nullcontext(lambda *_: None)
 
-    run_study(study(), tmp_path, backend=Local(1, start="fork"), watch=watch)
+    run_study(study(), tmp_path, backend=Local(1, start="fork"), progress=watch)
     assert begun == [(["CartPole-v1--exact--seed-001", "CartPole-v1--never--seed-001"], 2)]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert rows(tmp_path) == rows(undisturbed)
-    run_study(study(), tmp_path, watch=watch)  # nothing is left to do
+    run_study(study(), tmp_path, progress=watch)  # nothing is left to do
     assert len(begun) == 1
 
 
@@ -455,13 +455,35 @@ def test_levels_are_judged_only_where_they_can_be_told():
 
 
 def test_settings_are_filled_in_from_the_environment():
-    lake = Setting(env="FrozenLake-v1", env_args={"is_slippery": False}, episodes=3, features={"type": "OneHot"},
+    lake = RunConfig(env="FrozenLake-v1", env_args={"is_slippery": False}, episodes=3, features={"type": "OneHot"},
                    arguments={"epsilon": 1.0, "ridge": 1.0}).complete()  # fmt: skip
     assert lake.features == {"type": "OneHot", "states": 16, "actions": 4} and lake.arguments["horizon"] == 100
-    grid = Setting(env="Pendulum-v1", action_grid=3, episodes=3, features={"type": "Fourier", "order": 1},
+    grid = RunConfig(env="Pendulum-v1", action_grid=3, episodes=3, features={"type": "Fourier", "order": 1},
                    arguments={"epsilon": 1.0, "ridge": 1.0, "reward_range": [-20, 0]}).complete()  # fmt: skip
     assert grid.action_grid == [[-2.0], [0.0], [2.0]] and grid.features["high"] == [1.0, 1.0, 8.0]
-    assert Setting.from_data(json.loads(json.dumps(grid.to_data()))).complete() == grid
+    assert RunConfig.from_data(json.loads(json.dumps(grid.to_data()))).complete() == grid
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RunConfig(env="CartPole-v1", episodes=3),
+        RunConfig(env="FrozenLake-v1", env_args={"is_slippery": False}, episodes=3, algorithm="Regret"),
+        RunConfig(env="CartPole-v1", episodes=3, features={"type": "RBF", "centers": 2}, arguments={"horizon": 9}),
+        RunConfig(env="fpi/TableBandit-v0", episodes=8, algorithm="Eluder"),
+        RunConfig(env="fpi/TableBandit-v0", episodes=8, algorithm="Eluder", features={"tiles": 2, "tilings": 1},
+                  function_class={"type": "LinearBall"}),
+    ],
+    ids=["tiles", "onehot", "rbf", "candidates", "ball"],
+)  # fmt: skip
+def test_a_description_makes_the_same_run_after_a_trip_through_json(config):
+    """What is left out the environment decides."""
+    whole = RunConfig.from_data(json.loads(json.dumps(config.complete().to_data())))
+    assert whole.complete() == whole
+    first, again = whole.make_agent(), whole.make_agent()
+    histories = [agent.learn(whole.make_env(), whole.episodes, seed=1) for agent in (first, again)]
+    assert np.array_equal(histories[0].returns, histories[1].returns)
+    assert first.settings.actions == first.features.actions
 
 
 @pytest.mark.parametrize(
@@ -469,11 +491,19 @@ def test_settings_are_filled_in_from_the_environment():
     [
         ({"env": "CartPole-v9"}, "setting CartPole-v1--bad: .*CartPole-v9"),
         ({"arguments": {"epsilon": 1.0, "ridge": 1e-3, "frieze": "exact"}}, "do not fit PAC: .*frieze"),
-        ({"arguments": {"epsilon": 1.0}}, "do not fit PAC: .*ridge"),
+        ({"arguments": {"actions": 3}}, "the environment has 2 actions, the agent 3"),
+        ({"arguments": {"explore": "well"}}, "explore is 'well'; choose one of first, widest, greedy, random"),
+        ({"function_class": {"type": "LinearBall"}}, "PAC learns with features"),
+        ({"algorithm": "Eluder", "function_class": {"type": "Ball"}}, "choose one of candidates, LinearBall"),
+        (
+            {"algorithm": "Eluder", "function_class": {"type": "candidates"}, "arguments": {}},
+            "has no list of candidate",
+        ),
         ({"arguments": {"epsilon": -1.0, "ridge": 1.0}}, "epsilon is -1.0"),
         ({"arguments": {"epsilon": 1.0, "ridge": 1.0, "horizon": 900}}, "longer than the environment's time limit"),
         ({"features": {"type": "Tiles"}}, "feature map type 'Tiles' is unknown"),
-        ({"features": {"type": "TileCoding", "tiles": 2}}, "does not fit this version: .*tilings"),
+        ({"features": {"type": "TileCoding", "tilngs": 2}}, "does not fit this version: .*tilngs"),
+        ({"features": {**TILES, "actions": 3}}, "the environment has 2 actions"),
         ({"features": {**TILES, "low": [0], "high": [1]}}, "observation"),
         ({"env": "Pendulum-v1"}, "continuous|plays numbered actions|Box"),
     ],

@@ -27,6 +27,7 @@ from fpi.features import (
     OneHot,
     TileCoding,
     as_feature_map,
+    for_env,
     from_config,
 )
 
@@ -748,3 +749,44 @@ def test_boxes_of_any_shape_and_constant_entries_are_tiled() -> None:
     assert coding.low.tolist() == [0, 0.5, 2, 3]
     assert coding.high.tolist() == [1, 1.5, 9, 4]
     assert cells_of(coding, space.high) == [(1, 1, 1, 1)]
+
+
+# Maps for an environment
+
+
+class Square(gym.Env):
+    """Observations in [0, 2] x [-1, 1]."""
+
+    observation_space = gym.spaces.Box(np.array([0.0, -1.0]), np.array([2.0, 1.0]), dtype=np.float64)
+    action_space = gym.spaces.Discrete(3)
+
+
+def test_every_map_can_be_made_for_an_environment():
+    box, lake = Square(), gym.make("FrozenLake-v1")
+    made = {
+        "OneHot": (OneHot.for_env(lake), OneHot(16, 4)),
+        "TileCoding": (TileCoding.for_env(box), TileCoding([0, -1], [2, 1], tiles=4, tilings=4, actions=3)),
+        "Fourier": (Fourier.for_env(box), Fourier([0, -1], [2, 1], order=3, actions=3)),
+        "RBF": (
+            RBF.for_env(box, centers=2),
+            RBF([[0, -1], [0, 1], [2, -1], [2, 1]], [2, 2], 3),
+        ),
+    }
+    for name, (features, expected) in made.items():
+        assert features.to_config() == expected.to_config(), name
+        env = lake if name == "OneHot" else box
+        assert for_env({"type": name, **({"centers": 2} if name == "RBF" else {})}, env).to_config() == (
+            expected.to_config()
+        )
+    function = Function.for_env(box, lambda x: np.eye(3), scale=2.0)
+    assert function.actions == 3 and function([0.0, 0.0]).max() == 0.5
+    assert RBF.for_env(box, centers=3, width=[0.5, 1]).width.tolist() == [0.5, 1]
+
+
+def test_what_an_environment_does_not_fit_is_told():
+    with pytest.raises(InputError, match="one-hot features need numbered states"):
+        OneHot.for_env(Square())
+    with pytest.raises(InputError, match="centers is 1; pass a whole number of at least 2"):
+        RBF.for_env(Square(), centers=1)
+    with pytest.raises(InputError, match="does not fit this version: .*order"):
+        for_env({"type": "TileCoding", "order": 3}, Square())

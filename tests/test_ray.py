@@ -44,12 +44,12 @@ def test_a_killed_node_costs_a_retry_and_nothing_else(cluster, tmp_path):
 
     def tell(job, state):
         slots.append(backend.slots)
-        if len(slots) > 2 and not killed and any("ray::advance" in each for each in processes(second).values()):
+        if len(slots) > 2 and not killed and any("ray::run_slice" in each for each in processes(second).values()):
             for pid in processes(second):  # in the middle of a slice, and all at once
                 os.kill(pid, signal.SIGKILL)
             killed.append(job)
 
-    run_study(STUDY, tmp_path / "ray", backend=backend, seconds=0.1, watch=lambda *_: nullcontext(tell))
+    run_study(STUDY, tmp_path / "ray", backend=backend, seconds=0.1, progress=lambda *_: nullcontext(tell))
     assert killed and slots[0] == 2
     run_study(STUDY, tmp_path / "here", backend=Local(1, start="fork"))
     assert rows(tmp_path / "ray") == rows(tmp_path / "here") and len(rows(tmp_path / "ray")) == 2

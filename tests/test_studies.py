@@ -17,9 +17,8 @@ from fpi import studies
 from fpi.cli import app, report
 from fpi.cli.progress import Board
 from fpi.errors import InputError
-from fpi.experiment import speed
-from fpi.experiment.config import Setting
-from fpi.experiment.run import State
+from fpi.experiment import RunConfig, speed
+from fpi.experiment.run import Checkpoint
 from fpi.report.claims import JUDGES
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +60,8 @@ def test_figure_2_is_the_setting_that_shows_the_effect():
     assert len(study.seeds) == 20 and len(study.settings) == 6
     cart = study.settings["CartPole-v1--exact"]
     assert cart.make_agent().features.dim == 5_000 and cart.episodes == 55_000
-    assert cart.arguments == {"epsilon": 1.0, "ridge": 1e-3, "explore": "random", "freeze": "exact", "horizon": 500}
+    known = {"epsilon": 1.0, "ridge": 1e-3, "explore": "random", "freeze": "exact", "horizon": 500, "actions": 2}
+    assert cart.arguments == known
     pole = study.settings["InvertedPendulum-v4--last-20"]
     assert pole.arguments["freeze"] == 20 and pole.arguments["horizon"] == 60
     assert pole.action_grid == [[-3.0], [-1.0], [1.0], [3.0]]
@@ -178,9 +178,6 @@ def test_the_same_command_again_has_nothing_to_do(figure_2):
     [
         ("figure3", "there is no study figure3; choose figure1"),
         ("figure2 --quick --full", "choose one of them"),
-        ("figure2 --seeds 0", "--seeds 0 is too small"),
-        ("figure2 --engine warp", "--engine warp is unknown"),
-        ("figure2 --backend moon", "--backend moon is unknown"),
         ("figure2 --address localhost:1", "add --backend ray"),
         ("freezing --engine compiled --out /dev/null/x", "Choose another --out"),
         (f"{EXAMPLE} --quick", "leave --quick and --full out"),
@@ -190,6 +187,12 @@ def test_the_same_command_again_has_nothing_to_do(figure_2):
 def test_what_cannot_be_done_is_one_line(words, what):
     told = fpi(*words.split())
     assert told.exit_code == 2 and what in told.stderr and told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["--seeds 0", "--episodes 0", "--workers 0", "--engine warp", "--backend moon"])
+def test_values_that_an_option_does_not_take(words):
+    told = fpi("figure2", *words.split())
+    assert told.exit_code == 2 and f"Invalid value for '{words.split()[0]}'" in told.stderr
 
 
 def test_help_teaches():
@@ -202,10 +205,10 @@ def test_the_live_table_shows_every_run_that_fits():
     jobs = study.jobs("gymnasium")
     console = Console(file=io.StringIO(), width=100, height=16, force_terminal=True)
     board = Board(jobs, 4, console)
-    board.tell(jobs[0], None)
-    board.tell(jobs[1], None)
-    board.tell(jobs[0], State({"return": np.full(40, 7.0)}, {"seconds": 2.0}))
-    board.tell(jobs[2], State({"return": np.full(100, 9.0)}, {"seconds": 5.0}))
+    board.on_progress(jobs[0], None)
+    board.on_progress(jobs[1], None)
+    board.on_progress(jobs[0], Checkpoint({"return": np.full(40, 7.0)}, {"seconds": 2.0}))
+    board.on_progress(jobs[2], Checkpoint({"return": np.full(100, 9.0)}, {"seconds": 5.0}))
     console.print(board)
     text = re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())
     line = next(line for line in text.splitlines() if jobs[0].id in line)
@@ -255,7 +258,7 @@ def test_own_settings_share_what_they_have_in_common():
     assert first.arguments == {"epsilon": 1.0, "ridge": 1e-3, "freeze": 5}
     assert first.features == {"type": "TileCoding", "tiles": 2, "tilings": 3}
     alone = studies.from_data("mine", OWN)
-    assert alone.settings == {"CartPole-v1--only": Setting(**OWN)} and len(alone.seeds) == 5
+    assert alone.settings == {"CartPole-v1--only": RunConfig(**OWN)} and len(alone.seeds) == 5
 
 
 @pytest.mark.parametrize(
@@ -296,8 +299,8 @@ def test_bad_fields_are_named(changes, what):
 
 def test_missing_fields_and_bad_toml_are_named(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('env = "CartPole-v1"\n')
-    with pytest.raises(InputError, match=r"mine.toml: setting only: episodes, features is missing"):
+    path.write_text('algorithm = "PAC"\n')
+    with pytest.raises(InputError, match=r"mine.toml: setting only: env, episodes is missing"):
         studies.read(path)
     path.write_text("env = \n")
     with pytest.raises(InputError, match=r"mine.toml is no study: .*line 1"):

@@ -1,7 +1,9 @@
 """The episode loop: what a history, a callback and a progress bar tell, what seeds fix, and what targets are."""
 
 import copy
+import dataclasses
 import gc
+import inspect
 import itertools
 import warnings
 import weakref
@@ -13,6 +15,7 @@ import pytest
 
 import fpi
 from fpi.errors import CoverageWarning, InputError
+from fpi.settings import EluderSettings, PACSettings, RegretSettings, settings_of
 from fpi.training import Episode
 
 HORIZON = 5
@@ -559,3 +562,35 @@ def test_agents_that_are_gone_leave_no_arrays_behind():
     del agent
     gc.collect()
     assert [array() for array in arrays if array() is not None] == []
+
+
+# Settings, from one source
+
+
+def test_the_constructor_follows_the_settings():
+    """Names, order and defaults of the arguments are those of the fields, and the features go by name too."""
+    for kind, settings in ((fpi.PAC, PACSettings), (fpi.Regret, RegretSettings), (fpi.Eluder, EluderSettings)):
+        _, *arguments = inspect.signature(kind).parameters.values()
+        known = settings_of(settings)
+        assert [each.name for each in arguments] == [each.name for each in known]
+        assert all(each.kind is each.KEYWORD_ONLY for each in arguments)
+        for argument, setting in zip(arguments, known, strict=True):
+            missing = setting.default is dataclasses.MISSING
+            assert argument.default is argument.empty if missing else argument.default == setting.default
+    agent = fpi.PAC(features=fpi.OneHot(2, 3), actions=3, horizon=4)
+    assert agent.settings == PACSettings(actions=3, horizon=4, epsilon=1.0, ridge=1e-3, explore="random")
+    with pytest.raises(TypeError, match="epsilonn"):
+        fpi.PAC(fpi.OneHot(2, 3), actions=3, horizon=4, epsilonn=1.0)
+    with pytest.raises(TypeError, match="horizon"):
+        fpi.PAC(fpi.OneHot(2, 3), actions=3)
+
+
+def test_every_setting_says_what_it_means_and_refuses_what_does_not_fit():
+    for kind in (PACSettings, RegretSettings, EluderSettings):
+        for known in settings_of(kind):
+            assert known.setting.meaning.endswith(".")
+            assert known.choices or known.setting.check
+            with pytest.raises(InputError, match=known.name):
+                known.check(["no such value"])
+            if known.default is not dataclasses.MISSING:
+                known.check(known.default)

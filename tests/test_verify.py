@@ -448,4 +448,4 @@ def test_the_command_refuses_claims_that_there_are_not(claims):
 def test_the_command_refuses_numbers_below_1(option):
     result = command(option, 0)
     assert result.exit_code == 2
-    assert f"{option} 0 is too small" in result.output
+    assert f"Invalid value for '{option}'" in result.output

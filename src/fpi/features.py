@@ -16,18 +16,16 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 
 from fpi._kernels import tile_indices
 from fpi._validation import check_positive, check_whole
-from fpi.envs import action_count, observation_box, observation_range
+from fpi.envs import Env, action_count, check_actions, observation_box, observation_range
 from fpi.errors import InputError
-
-if TYPE_CHECKING:
-    import gymnasium
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int32]
@@ -126,6 +124,14 @@ class OneHot(_Sparse):
         self.states = check_whole("states", states, least=1)
         super().__init__(actions, self.states, {"states": self.states})
 
+    @classmethod
+    def for_env(cls, env: Env) -> Self:
+        """One feature per state number of `env`."""
+        space = env.observation_space
+        if not isinstance(space, spaces.Discrete):
+            raise InputError(f"one-hot features need numbered states, but the observations are {space}. Use tiles.")
+        return cls(int(space.start + space.n), action_count(env))
+
     def key(self, observation: Any, stage: int = 0) -> int:
         value = float(_finite(_vector(observation, 1))[0])
         if not value.is_integer() or not 0 <= value < self.states:
@@ -200,9 +206,19 @@ class TileCoding(_Sparse):
         return displacement % self.tilings / self.tilings
 
     @classmethod
-    def for_env(cls, env: gymnasium.Env[Any, Any], *, tiles: int | Sequence[int], tilings: int) -> TileCoding:
+    def for_env(
+        cls,
+        env: Env,
+        *,
+        tiles: int | Sequence[int] = 4,
+        tilings: int = 4,
+        wrap: bool | Sequence[bool] = False,
+        offsets: npt.ArrayLike | None = None,
+    ) -> Self:
         """Tiles over the observations of `env`, on the range that `observation_range` finds."""
-        build = functools.partial(cls, tiles=tiles, tilings=tilings, actions=action_count(env))
+        build = functools.partial(
+            cls, tiles=tiles, tilings=tilings, wrap=wrap, offsets=offsets, actions=action_count(env)
+        )
         dims = observation_box(env).low.size
         build(np.zeros(dims), np.ones(dims))  # impossible sizes fail here, before the environment is stepped
         return build(*observation_range(env))
@@ -234,6 +250,11 @@ class Fourier(_Dense):
         super().__init__(actions, block, arguments)
         self._frequencies = np.pi * np.indices([self.order + 1] * dims).reshape(dims, -1)
 
+    @classmethod
+    def for_env(cls, env: Env, *, order: int = 3) -> Self:
+        """Cosines over the observations of `env`, on the range that `observation_range` finds."""
+        return cls(*observation_range(env), order=order, actions=action_count(env))
+
     def state(self, observation: Any, stage: int = 0) -> FloatArray:
         x = np.clip(_finite(_vector(observation, len(self.low))), self.low, self.high)
         x = (x - self.low) / (self.high - self.low)
@@ -262,6 +283,16 @@ class RBF(_Dense):
             raise InputError("the centers lie too many widths apart for floating point: use a larger width.")
         arguments = {"centers": self.centers.tolist(), "width": self.width.tolist()}
         super().__init__(actions, len(self.centers), arguments)
+
+    @classmethod
+    def for_env(cls, env: Env, *, centers: int = 4, width: npt.ArrayLike | None = None) -> Self:
+        """A grid of `centers` bumps in each dimension of the observations of `env`, one grid step wide."""
+        low, high = observation_range(env)
+        number = check_whole("centers", centers, least=2)
+        _check_size(number ** len(low))
+        grid = np.stack(np.meshgrid(*np.linspace(low, high, number).T, indexing="ij"), axis=-1)
+        step = (high - low) / (number - 1)
+        return cls(grid.reshape(-1, len(low)), step if width is None else width, action_count(env))
 
     def state(self, observation: Any, stage: int = 0) -> FloatArray:
         x = np.clip(_finite(_vector(observation, len(self.width))), self._low, self._high)
@@ -295,6 +326,18 @@ class Function:
         self.scale = check_positive("scale", scale)
         if key is not None:  # learners look for the method: it must not exist without a key
             self.key = with_stage(key)
+
+    @classmethod
+    def for_env(
+        cls,
+        env: Env,
+        function: Callable[..., Any],
+        *,
+        scale: float = 1.0,
+        key: Callable[..., Hashable] | None = None,
+    ) -> Self:
+        """`function` with the number of actions of `env`."""
+        return cls(function, action_count(env), scale=scale, key=key)
 
     def __repr__(self) -> str:
         return _described(self, self._name)
@@ -346,20 +389,43 @@ def as_feature_map(features: FeatureMap | Callable[..., Any], actions: int) -> F
 
 
 _BUILT_IN: dict[str, type[Any]] = {each.__name__: each for each in (OneHot, TileCoding, Fourier, RBF)}
+_DECIDED_BY_ENV = {"low", "high", "states"}
 
 
 def from_config(config: Mapping[str, Any]) -> FeatureMap:
     """The built-in map that `to_config` described."""
+    name, arguments, built_in = _split(config)
+    return _called(name, built_in, arguments)
+
+
+def for_env(config: Mapping[str, Any], env: Env) -> FeatureMap:
+    """The built-in map of a description that may leave ranges, states and actions to the environment.
+
+    Without a `type` it is `OneHot` for numbered states, else `TileCoding`.
+    """
+    numbered = isinstance(env.observation_space, spaces.Discrete)
+    name, arguments, built_in = _split({"type": "OneHot" if numbered else "TileCoding", **config})
+    check_actions(env, arguments.pop("actions", action_count(env)))
+    if _DECIDED_BY_ENV & set(arguments) or np.ndim(arguments.get("centers", 0)):
+        return _called(name, built_in, {**arguments, "actions": action_count(env)})
+    return _called(name, built_in.for_env, {"env": env, **arguments})
+
+
+def _split(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], type[Any]]:
     arguments = dict(config)
     name = arguments.pop("type", None)
     built_in = _BUILT_IN.get(name) if isinstance(name, str) else None
     if built_in is None:
         raise InputError(f"feature map type {name!r} is unknown; this version knows {', '.join(_BUILT_IN)}.")
+    return built_in.__name__, arguments, built_in
+
+
+def _called(name: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> FeatureMap:
     try:
-        inspect.signature(built_in).bind(**arguments)
+        inspect.signature(make).bind(**arguments)
     except TypeError as error:
         raise InputError(f"the description of {name} features does not fit this version: {error}.") from error
-    features: FeatureMap = built_in(**arguments)
+    features: FeatureMap = make(**arguments)
     return features
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fpi.errors import FpiError, InputError
-from fpi.experiment.config import SEPARATOR, Claim, Setting, Study
+from fpi.experiment.config import SEPARATOR, Claim, Study
+from fpi.run_config import RunConfig
 
 SIZES = ("quick", "default", "full")
 EPISODES = 55_000  # of the paper's figure
@@ -23,7 +24,7 @@ FREEZING: dict[str, str | int] = {"exact": "exact", "last-20": 20, "never": "nev
 # One return is enough for a new direction: rewards are not noisy here.
 _PAC = {"epsilon": 1.0, "ridge": 1e-3, "explore": "random"}
 
-CARTPOLE = Setting(
+CARTPOLE = RunConfig(
     env="CartPole-v1",
     episodes=EPISODES,
     features={
@@ -35,7 +36,7 @@ CARTPOLE = Setting(
     },
     arguments={**_PAC, "horizon": 500},
 )
-PENDULUM = Setting(
+PENDULUM = RunConfig(
     env="InvertedPendulum-v4",
     episodes=EPISODES,
     action_grid=4,  # -3, -1, 1, 3
@@ -50,11 +51,11 @@ PENDULUM = Setting(
 )
 
 
-def _varied(base: Setting, features: Mapping[str, Any] | None = None, **arguments: Any) -> Setting:
+def _varied(base: RunConfig, features: Mapping[str, Any] | None = None, **arguments: Any) -> RunConfig:
     return replace(base, features={**base.features, **(features or {})}, arguments={**base.arguments, **arguments})
 
 
-def _modes(panel: str, base: Setting, modes: Mapping[str, str | int]) -> dict[str, Setting]:
+def _modes(panel: str, base: RunConfig, modes: Mapping[str, str | int]) -> dict[str, RunConfig]:
     return {f"{panel}{SEPARATOR}{label}": _varied(base, freeze=freeze) for label, freeze in modes.items()}
 
 
@@ -126,7 +127,7 @@ def figure2_paper(size: str) -> Study:
 def _two_panels(name: str, title: str, features: dict[str, Any], levels: list[Claim], size: str) -> Study:
     seeds, episodes = {"quick": (3, 30_000), "default": (FEW, EPISODES), "full": (MANY, EPISODES)}[size]
     rivals = {"never": ("none", FEW), "last-20": ("keeping the last 20", MANY)}
-    settings: dict[str, Setting] = {}
+    settings: dict[str, RunConfig] = {}
     claims: list[Claim] = []
     for base in (CARTPOLE, PENDULUM):
         settings |= _modes(base.env, _varied(base, features), FREEZING)
@@ -164,7 +165,7 @@ def freezing(size: str) -> Study:
     }
     modes = {label: FREEZING[label] for label in ("exact", "never")}
     sizes = {"quick": (2, 10_000), "default": (3, EPISODES), "full": (MANY, EPISODES)}
-    settings: dict[str, Setting] = {}
+    settings: dict[str, RunConfig] = {}
     claims: list[Claim] = []
     for text, base in variants.items():
         panel = f"{base.env}{SEPARATOR}{text.replace(' ', '-')}"
@@ -218,7 +219,7 @@ def read(path: Path) -> Study:
 
 def from_data(name: str, content: Mapping[str, Any]) -> Study:
     """The study that a TOML file describes."""
-    known = {each.name for each in fields(Setting)}
+    known = {each.name for each in fields(RunConfig)}
     unknown = sorted(set(content) - known - set(_OWN))
     if unknown:
         raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join([*_OWN, *sorted(known)])}.")
@@ -231,7 +232,7 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
     names, settings = {}, {}
     for label, own in differing.items():
         try:
-            setting = Setting.from_data(_merged(common, own))
+            setting = RunConfig.from_data(_merged(common, own))
         except FpiError as error:
             raise InputError(f"setting {label}: {error}") from error
         if SEPARATOR in label or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", label):

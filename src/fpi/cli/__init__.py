@@ -1,12 +1,12 @@
 """The command line, `fpi`.
 
-`commands` has train, evaluate, check and render with their options; `config` makes environments and agents by name,
-`training` what goes on beside learning, `console` tables and texts, `gif` pictures of the policy; `verify`, `compare`
-and `reproduce` are the commands of these names, `progress` the live table of a study, `report` its pictures and page.
-Heavy modules are imported inside the commands, so that `fpi --help` answers at once.
+A command's file has its name: `train`, `evaluate`, `check`, `render`, `reproduce`, `verify`, `compare`. `main` has what
+they share, `options` their options; `models` makes agents and environments of what was typed or what a file remembers,
+`training` is what goes on beside learning, `console`, `advice`, `progress` and `gif` are what people see, `report` what
+a study leaves. Heavy modules are imported inside the commands, so that `fpi --help` answers at once.
 """
 
-from fpi.cli import compare, reproduce, verify  # noqa: F401 - registers their commands
-from fpi.cli.commands import app, main
+from fpi.cli import train, evaluate, check, render, reproduce, compare, verify  # noqa: F401, I001 - as the help lists them
+from fpi.cli.main import app, main
 
 __all__ = ["app", "main"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fpi.cli.commands import app
-from fpi.errors import InputError, SaveError
+from fpi.cli.main import app
+from fpi.cli.options import Workers, flag, option
+from fpi.errors import SaveError
 
 if TYPE_CHECKING:
     from fpi.compare import Line
@@ -30,15 +31,9 @@ def compare() -> None:
 
 @group.command()
 def bandit(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer and shorter runs: about a minute.", metavar=" ")
-    ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs of every row.", metavar="N", show_default="5, or 3 if quick")
-    ] = None,
-    episodes: Annotated[
-        int | None, typer.Option(help="Episodes of a run.", metavar="T", show_default="8000, or 500 if quick")
-    ] = None,
+    quick: Annotated[bool, flag("--quick", "Fewer and shorter runs: about a minute.")] = False,
+    seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5, or 3 if quick", min=1)] = None,
+    episodes: Annotated[int | None, option("Episodes of a run.", "T", None, "8000, or 500 if quick", min=10)] = None,
     slope: Annotated[
         bool,
         typer.Option(
@@ -51,10 +46,7 @@ def bandit(
     out: Annotated[
         Path, typer.Option(help="Folder for pictures and numbers; older ones are replaced.", metavar="FOLDER")
     ] = Path("compare-bandit"),
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores"),
-    ] = None,
+    workers: Workers = None,
 ) -> None:
     """Regret of FPI-Regret, OFUL and SupLinUCB on a linear contextual bandit.
 
@@ -64,9 +56,6 @@ def bandit(
 
     Example: fpi compare bandit --quick
     """
-    for name, number, least in (("--seeds", seeds, 1), ("--episodes", episodes, 10), ("--workers", workers, 1)):
-        if number is not None and number < least:
-            raise InputError(f"{name} {number} is too small: give a whole number of at least {least}.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -20,6 +20,8 @@ _TYPED_INSTEAD = (
     (r"\bhorizon=(\d+)", r"--horizon \1"),
     (r"\bengine=\"(\w+)\"", r"--engine \1"),
     (r"\bthe engine (\w+)\.", r"--engine \1."),
+    (r"\bgive the horizon", "give --horizon"),
+    (r"\bthe class LinearBall", "--class linear-ball"),
 )
 
 

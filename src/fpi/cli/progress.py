@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fpi.experiment.config import Job
-from fpi.experiment.run import State
-from fpi.experiment.scheduler import Tell
+from fpi.experiment.run import Checkpoint
+from fpi.experiment.scheduler import OnProgress
 
 RECENT = 100  # episodes behind the return that is shown
 AROUND = 6  # lines of the terminal that are not runs
@@ -29,20 +29,20 @@ class _Line:
 
     job: Job
     episodes: int = 0
-    ret: float = float("nan")
+    mean_return: float = float("nan")
     seconds: float = 0.0
     speed: float = 0.0
     """Episodes a second in the last slice."""
     told: float = 0.0
 
-    def tell(self, state: State | None) -> None:
+    def update(self, checkpoint: Checkpoint | None) -> None:
         self.told = time.monotonic()
-        if state is None:
+        if checkpoint is None:
             return
-        done, seconds = state.episodes - self.episodes, state.meta["seconds"] - self.seconds
+        done, seconds = checkpoint.episodes - self.episodes, checkpoint.meta["seconds"] - self.seconds
         self.speed = done / seconds if seconds > 0 else 0.0
-        self.episodes, self.seconds = state.episodes, state.meta["seconds"]
-        self.total_reward = float(state.tensors["return"][-RECENT:].mean())
+        self.episodes, self.seconds = checkpoint.episodes, checkpoint.meta["seconds"]
+        self.mean_return = float(checkpoint.tensors["return"][-RECENT:].mean())
 
     @property
     def total(self) -> int:
@@ -58,14 +58,14 @@ class _Line:
 
 
 class Board:
-    """The table; `tell` is what `run_study` calls."""
+    """The table; `on_progress` is what `run_study` calls."""
 
     def __init__(self, jobs: Sequence[Job], kept: int, console: Console) -> None:
         self._lines = {job.id: _Line(job) for job in jobs}
         self._kept, self._console = kept, console
 
-    def tell(self, job: Job, state: State | None) -> None:
-        self._lines[job.id].tell(state)
+    def on_progress(self, job: Job, checkpoint: Checkpoint | None) -> None:
+        self._lines[job.id].update(checkpoint)
 
     def __rich__(self) -> Table:
         lines = sorted(self._lines.values(), key=lambda line: (line.state, -line.told))
@@ -81,7 +81,7 @@ class Board:
                 line.job.id,
                 ProgressBar(line.total, line.episodes, width=16),
                 f"{line.episodes:,}",
-                f"{line.total_reward:.1f}" if known else "",
+                f"{line.mean_return:.1f}" if known else "",
                 f"{line.speed:,.0f}" if line.speed and line.state == 0 else "",
                 _clock(line.left(line.speed)) if line.state == 0 else ("done" if line.state == 1 else "waits"),
             )
@@ -106,7 +106,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def watched(jobs: Sequence[Job], kept: int) -> Iterator[Tell]:
+def live_table(jobs: Sequence[Job], kept: int) -> Iterator[OnProgress]:
     """The table of these runs, where there is a terminal to show it and a person before it; `kept` others are done."""
     console = Console(stderr=True)
     if not console.is_terminal or os.environ.get("CI"):
@@ -114,4 +114,4 @@ def watched(jobs: Sequence[Job], kept: int) -> Iterator[Tell]:
         return
     board = Board(jobs, kept, console)
     with Live(board, console=console, refresh_per_second=2, transient=True):
-        yield board.tell
+        yield board.on_progress

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.commands import STOPPED, app
+from fpi.cli.main import STOPPED, app
+from fpi.cli.options import flag, option
 from fpi.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,14 +20,6 @@ if TYPE_CHECKING:
     from fpi.report import Results
 
 SIZE, RUNNING, FILES = "Size", "Running", "Files"
-
-
-def _option(text: str, metavar: str, panel: str, default: str | bool = True) -> Any:
-    return typer.Option(help=text, metavar=metavar, rich_help_panel=panel, show_default=default)
-
-
-def _flag(name: str, text: str, panel: str) -> Any:
-    return typer.Option(name, help=text, metavar=" ", rich_help_panel=panel, show_default=False)
 
 
 @app.command()
@@ -41,13 +31,13 @@ def reproduce(
             help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
         ),
     ],
-    quick: Annotated[bool, _flag("--quick", "A quick look: too small for most claims.", SIZE)] = False,
-    full: Annotated[bool, _flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
-    seeds: Annotated[int | None, _option("Number of seeds.", "N", SIZE, "as the study says")] = None,
-    episodes: Annotated[int | None, _option("Episodes of every run.", "N", SIZE, "as the study says")] = None,
+    quick: Annotated[bool, flag("--quick", "A quick look: too small for most claims.", SIZE)] = False,
+    full: Annotated[bool, flag("--full", "20 seeds, enough for every claim.", SIZE)] = False,
+    seeds: Annotated[int | None, option("Number of seeds.", "N", SIZE, "as the study says", min=1)] = None,
+    episodes: Annotated[int | None, option("Episodes of every run.", "N", SIZE, "as the study says", min=1)] = None,
     engine: Annotated[
-        str,
-        _option(
+        Literal["gymnasium", "compiled"],
+        option(
             "gymnasium steps Gymnasium's environments, compiled their compiled versions, many times faster. The rows "
             "of these studies are the same.",
             "NAME",
@@ -55,16 +45,17 @@ def reproduce(
         ),
     ] = "gymnasium",
     backend: Annotated[
-        str, _option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", RUNNING)
+        Literal["local", "ray"],
+        option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", RUNNING),
     ] = "local",
     address: Annotated[
         str | None,
-        _option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
+        option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
     ] = None,
     workers: Annotated[
-        int | None, _option("Runs at a time. The rows do not depend on it.", "N", RUNNING, "all cores")
+        int | None, option("Runs at a time. The rows do not depend on it.", "N", RUNNING, "all cores", min=1)
     ] = None,
-    out: Annotated[Path | None, _option("Folder for the results.", "DIR", FILES, "runs/STUDY-SIZE")] = None,
+    out: Annotated[Path | None, option("Folder for the results.", "DIR", FILES, "runs/STUDY-SIZE")] = None,
 ) -> None:
     """Carry out one of the paper's experiments and say, claim by claim, whether it holds here.
 
@@ -79,18 +70,14 @@ def reproduce(
 
     Example: fpi reproduce figure2 --engine compiled
     """
-    for name, number in (("--seeds", seeds), ("--episodes", episodes), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
     if address is not None and backend != "ray":
         raise InputError("--address names a Ray cluster: add --backend ray.")
     from fpi import experiment
     from fpi.cli import console
-    from fpi.cli.progress import watched
-    from fpi.experiment import engines, storage
+    from fpi.cli.progress import live_table
+    from fpi.cli.training import interruptible
+    from fpi.experiment import storage
 
-    if engine not in engines.ENGINES:
-        raise InputError(f"--engine {engine} is unknown; choose one of {', '.join(engines.ENGINES)}.")
     plan = _study(study, quick, full).resized(seeds, episodes)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     for line in _opening(plan, engine, place):
@@ -99,13 +86,13 @@ def reproduce(
     for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
         command += [] if value is None else [name, str(value)]
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
-    with _interruptible() as stop:
+    with interruptible("within some seconds") as stop:
         whole = experiment.run_study(
             plan,
             place,
             engine=engine,
             backend=_backend(backend, address, workers),
-            watch=watched,
+            progress=live_table,
             stop=stop,
             command=shlex.join(command),
         )
@@ -145,24 +132,6 @@ def _left_open(study: Study, engine: str) -> str:
 def _command(study: str, size: str, engine: str) -> list[str]:
     flags = [f"--{size}"] if size in ("quick", "full") else []
     return ["fpi", "reproduce", study, *flags, *([] if engine == "gymnasium" else ["--engine", engine])]
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C waits for the slices being played and keeps them; a second one does not."""
-    asked = False
-
-    def ask(*_: Any) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.write(2, b"\nStopping within some seconds; Ctrl-C again stops at once.\n")  # print may be interrupted itself
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _report(study: Study, engine: str, out: Path) -> None:
@@ -239,8 +208,4 @@ def _study(name: str, quick: bool, full: bool) -> Study:
 def _backend(name: str, address: str | None, workers: int | None) -> Backend:
     from fpi.experiment import backends
 
-    if name == "local":
-        return backends.Local(workers)
-    if name == "ray":
-        return backends.Ray(address, workers)
-    raise InputError(f"--backend {name} is unknown; choose local or ray.")
+    return backends.Local(workers) if name == "local" else backends.Ray(address, workers)

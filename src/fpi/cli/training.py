@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,18 @@ import numpy as np
 
 from fpi import compiled
 from fpi.algorithms import Agent
+from fpi.callbacks import JsonlLog, TensorBoardLog
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
-from fpi.errors import InputError
+from fpi.errors import EnvironmentMismatch, InputError
 from fpi.training import Callback, Episode, bar
 
 PATIENCE = 2.0  # seconds of silence
 PORTION = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
-ENGINES = ("auto", "compiled", "gymnasium")
 
 
 def choose_engine(name: str, agent: Agent, env: Env, logs: Sequence[str]) -> CompiledEnv | None:
     """The compiled environment to learn in, or None for `env` itself; `logs` are options that want every episode."""
-    if name not in ENGINES:
-        raise InputError(f"--engine {name} is unknown; choose one of {', '.join(ENGINES)}.")
     if name == "gymnasium":
         return None
     try:
@@ -92,7 +90,45 @@ class Checkpoints:
         return np.inf if self.every is None else self.every - agent.episodes % self.every
 
 
-def learn_compiled(
+def learn(
+    agent: Agent,
+    env: Env | CompiledEnv,
+    episodes: int,
+    *,
+    seed: int | None,
+    progress: bool,
+    checkpoints: Checkpoints,
+    log: Path | None,
+    tensorboard: Path | None,
+    say: Callable[[str], None],
+) -> Tally:
+    """Learn until the end, an error or Ctrl-C, and save what was learned whichever it is."""
+    tally, before = Tally(), agent.episodes
+    with ExitStack() as closing:
+        callbacks: list[Callback] = [tally]
+        if log is not None:
+            callbacks.append(closing.enter_context(JsonlLog(log)))
+        if tensorboard is not None:
+            callbacks.append(closing.enter_context(TensorBoardLog(tensorboard)))
+        callbacks.append(checkpoints)
+        try:
+            with interruptible("after this episode") as stopping, compiling_announced(say):
+                if isinstance(env, CompiledEnv):
+                    _learn_compiled(agent, env, episodes, seed, progress, tally, checkpoints, stopping)
+                else:
+                    agent.learn(env, episodes, seed, progress, _after_episode(callbacks, stopping))
+        except EnvironmentMismatch as error:
+            name = (agent.notes.get("train") or {}).get("environment", "ENV")
+            raise EnvironmentMismatch(f"{error} `fpi check {name}` tells what fits.") from error
+        except KeyboardInterrupt:
+            pass  # the second one; what follows tells how far it came
+        finally:
+            if agent.episodes > before:
+                agent.save(checkpoints.path)
+    return tally
+
+
+def _learn_compiled(
     agent: Agent,
     compiled_env: CompiledEnv,
     episodes: int,
@@ -138,10 +174,10 @@ def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible(when: str) -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed.
 
-    The first one waits for the end of the episode, so that model and logs agree; a second one stops at once.
+    The first one waits for a moment at which all files agree, told in words (`when`); a second one stops at once.
     """
     asked = False
 
@@ -149,7 +185,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         nonlocal asked
         asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.write(2, b"\nStopping after this episode; Ctrl-C again stops at once.\n")  # print may be interrupted itself
+        text = f"\nStopping {when}; Ctrl-C again stops at once.\n"
+        os.write(2, text.encode())  # print may be interrupted itself
 
     before = signal.signal(signal.SIGINT, ask)
     try:
@@ -158,7 +195,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def after_episode(callbacks: Sequence[Callback], stopping: Callable[[], bool]) -> Callback:
+def _after_episode(callbacks: Sequence[Callback], stopping: Callable[[], bool]) -> Callback:
     """All callbacks in one, which ends learning when it is time to stop."""
 
     def call(episode: Episode) -> bool:

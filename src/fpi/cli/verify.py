@@ -7,30 +7,22 @@ from typing import Annotated
 
 import typer
 
-from fpi.cli.commands import app
+from fpi.cli.main import app
+from fpi.cli.options import Workers, flag, option
 from fpi.errors import InputError
 
 
 @app.command()
 def verify(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer and shorter runs: about a minute.", metavar=" ")
-    ] = False,
+    quick: Annotated[bool, flag("--quick", "Fewer and shorter runs: about a minute.")] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Runs of every instance.", metavar="N", show_default="as many as its claims need"),
+        option("Runs of every instance.", "N", None, "as many as its claims need", min=1),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Processes. The numbers do not depend on it.", metavar="N", show_default="all cores"),
-    ] = None,
+    workers: Workers = None,
     claims: Annotated[
         str | None,
-        typer.Option(
-            help="Only these: lemmas by number, theorems as T1 to T4. Example: 1,2,20,T2",
-            metavar="LIST",
-            show_default="all",
-        ),
+        option("Only these: lemmas by number, theorems as T1 to T4. Example: 1,2,20,T2", "LIST", None, "all"),
     ] = None,
 ) -> None:
     """Check what the paper claims, on testbeds whose every value is known exactly.
@@ -43,9 +35,6 @@ def verify(
 
     Example: fpi verify --quick
     """
-    for name, number in (("--seeds", seeds), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} {number} is too small: give a whole number of at least 1.")
     from fpi.cli import console
     from fpi.verify import instances, report
 

@@ -5,7 +5,8 @@
 it went. What came out is read and judged by `fpi.report`.
 """
 
-from fpi.experiment.config import Claim, Setting, Study
+from fpi.experiment.config import Claim, Study
 from fpi.experiment.scheduler import run_study
+from fpi.run_config import RunConfig
 
-__all__ = ["Claim", "Setting", "Study", "run_study"]
+__all__ = ["Claim", "RunConfig", "Study", "run_study"]

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 from fpi.errors import InputError, MissingExtra
 from fpi.experiment.config import Job
-from fpi.experiment.run import State, advance
+from fpi.experiment.run import Checkpoint, run_slice
 
 RAY_RETRIES = 3  # by Ray itself, of a slice whose worker or node died
 
@@ -33,9 +33,9 @@ class Backend(Protocol):
     def slots(self) -> int:
         """Runs that can be played at the same time."""
 
-    def submit(self, job: Job, state: State | None, seconds: float) -> None: ...
+    def submit(self, job: Job, checkpoint: Checkpoint | None, seconds: float) -> None: ...
 
-    def next(self) -> tuple[Job, State | WorkerDied]:
+    def next(self) -> tuple[Job, Checkpoint | WorkerDied]:
         """Wait for a slice. An exception of the run itself is raised here."""
 
     def __enter__(self) -> Self: ...
@@ -55,33 +55,33 @@ class Local:
         self._start = start
         self._idle: list[ProcessPoolExecutor] = []
         self._home: dict[Job, ProcessPoolExecutor] = {}  # the process that knows a run goes on with it
-        self._playing: dict[Future[State], Job] = {}
+        self._playing: dict[Future[Checkpoint], Job] = {}
 
-    def submit(self, job: Job, state: State | None, seconds: float) -> None:
+    def submit(self, job: Job, checkpoint: Checkpoint | None, seconds: float) -> None:
         if job not in self._home:
             self._home[job] = self._idle.pop() if self._idle else self._new_process()
         try:
-            slice_of_it = self._home[job].submit(advance, job, state, seconds)
+            slice_of_it = self._home[job].submit(run_slice, job, checkpoint, seconds)
         except BrokenProcessPool:  # it died while it had nothing to do
             self._home[job] = self._new_process()
-            slice_of_it = self._home[job].submit(advance, job, state, seconds)
+            slice_of_it = self._home[job].submit(run_slice, job, checkpoint, seconds)
         self._playing[slice_of_it] = job
 
     def _new_process(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, multiprocessing.get_context(self._start), initializer=_begin_worker)
 
-    def next(self) -> tuple[Job, State | WorkerDied]:
+    def next(self) -> tuple[Job, Checkpoint | WorkerDied]:
         done, _ = wait(self._playing, return_when=FIRST_COMPLETED)
         future = done.pop()
         job = self._playing.pop(future)
         try:
-            state = future.result()
+            checkpoint = future.result()
         except BrokenProcessPool:
             self._home.pop(job).shutdown(wait=False)
             return job, WorkerDied()
-        if state.episodes == job.setting.episodes:
+        if checkpoint.episodes == job.setting.episodes:
             self._idle.append(self._home.pop(job))
-        return job, state
+        return job, checkpoint
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +127,7 @@ class Ray:
             ) from error
         self._ray: Any = ray
         self._address, self._workers = address, workers
-        self._advance: Any = self._ray.remote(num_cpus=1, max_retries=RAY_RETRIES)(advance)
+        self._run_slice: Any = self._ray.remote(num_cpus=1, max_retries=RAY_RETRIES)(run_slice)
         self._playing: dict[Any, Job] = {}
 
     @property
@@ -136,19 +136,19 @@ class Ray:
         cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return min(cores, self._workers or cores)
 
-    def submit(self, job: Job, state: State | None, seconds: float) -> None:
-        self._playing[self._advance.remote(job, state, seconds)] = job
+    def submit(self, job: Job, checkpoint: Checkpoint | None, seconds: float) -> None:
+        self._playing[self._run_slice.remote(job, checkpoint, seconds)] = job
 
-    def next(self) -> tuple[Job, State | WorkerDied]:
+    def next(self) -> tuple[Job, Checkpoint | WorkerDied]:
         (done, *_), _ = self._ray.wait(list(self._playing))
         job = self._playing.pop(done)
         try:
-            state: State = self._ray.get(done)
+            checkpoint: Checkpoint = self._ray.get(done)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except self._ray.exceptions.RayError:
             return job, WorkerDied()
-        return job, state
+        return job, checkpoint
 
     def __enter__(self) -> Self:
         where: dict[str, Any] = {"address": self._address}

@@ -2,107 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-from fpi import algorithms, envs
 from fpi._validation import check_whole
-from fpi.algorithms import Agent
-from fpi.envs import Env, action_count, make_environment, observation_range
 from fpi.errors import FpiError, InputError
-from fpi.features import from_config
+from fpi.run_config import RunConfig
 
-ALGORITHMS = ("PAC", "Regret")
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
 CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Everything that shapes a run except its seed."""
-
-    env: str
-    """A Gymnasium environment."""
-    episodes: int
-    features: Mapping[str, Any]
-    """`type` and the arguments of a built-in map; ranges, states and actions may be left to the environment."""
-    algorithm: str = "PAC"
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the algorithm. The horizon may be left to the environment's time limit."""
-    env_args: Mapping[str, Any] = field(default_factory=dict)
-    """For `gymnasium.make`."""
-    action_grid: int | list[Any] | None = None
-    """For continuous actions, as in `fpi.ActionGrid`."""
-
-    def __post_init__(self) -> None:
-        for name in ("env", "algorithm"):
-            _check(name, getattr(self, name), str, "a name in quotes")
-        for name in ("features", "arguments", "env_args"):
-            _check(name, getattr(self, name), Mapping, "a table")
-        check_whole("episodes", self.episodes, least=1)
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(sorted(known))}.")
-        missing = [name for name in ("env", "episodes", "features") if name not in data]
-        if missing:
-            raise InputError(f"{', '.join(missing)} is missing: a setting needs env, episodes and features.")
-        return cls(**data)
-
-    def to_data(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def make_env(self) -> Env:
-        return make_environment(self.env, dict(self.env_args), self.action_grid)
-
-    def make_agent(self) -> Agent:
-        """A new agent of a setting that is complete."""
-        actions = self.features["actions"]
-        kind: Callable[..., Agent] = getattr(algorithms, self.algorithm)
-        return kind(from_config(self.features), actions=actions, **self.arguments)
-
-    def complete(self) -> Setting:
-        """The same with everything filled in that the environment decides; what does not fit is an InputError."""
-        env = self.make_env()
-        envs.check_spaces(env, action_count(env))
-        arguments, features = dict(self.arguments), dict(self.features)
-        limit = envs.time_limit(env)
-        if arguments.setdefault("horizon", limit) is None:
-            raise InputError(f"{self.env} has no time limit: say how many steps an episode has, arguments.horizon.")
-        space = env.observation_space
-        if features.get("type") in ("TileCoding", "Fourier") and not {"low", "high"} & set(features):
-            low, high = observation_range(env)
-            features.update(low=low.tolist(), high=high.tolist())
-        if features.get("type") == "OneHot" and isinstance(space, gym.spaces.Discrete):
-            features.setdefault("states", int(space.start + space.n))
-        features.setdefault("actions", action_count(env))
-        kind = getattr(algorithms, self.algorithm)
-        try:
-            inspect.signature(kind).bind(None, actions=features["actions"], **arguments)
-        except TypeError as error:
-            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
-        grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
-        whole = replace(self, features=features, arguments=arguments, action_grid=grid)
-        agent = whole.make_agent()
-        agent.predict(env.reset(seed=0)[0], 0)  # features that do not fit the observations fail here
-        envs.check_horizon(env, agent.horizon)
-        env.close()
-        return whole
-
-
-def _check(name: str, value: Any, kind: type, wanted: str) -> None:
-    if not isinstance(value, kind):
-        raise InputError(f"{name} is {value!r}; pass {wanted}.")
 
 
 @dataclass(frozen=True)
@@ -129,7 +40,7 @@ class Study:
 
     name: str
     title: str
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, RunConfig]
     """By name, as in `CartPole-v1--exact`."""
     seeds: tuple[int, ...]
     about: str = ""
@@ -194,7 +105,7 @@ class Job:
 
     name: str
     """Of the setting."""
-    setting: Setting
+    setting: RunConfig
     seed: int
     engine: str
 

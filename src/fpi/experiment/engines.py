@@ -10,8 +10,8 @@ from fpi.algorithms import Agent
 from fpi.compiled import CompiledEnv, StaleLog
 from fpi.compiled.engine import task_for
 from fpi.errors import InputError
-from fpi.experiment.config import Setting
 from fpi.history import History
+from fpi.run_config import RunConfig
 
 ENGINES = ("gymnasium", "compiled")
 
@@ -19,7 +19,7 @@ Learn = Callable[[Agent, int, int | None, StaleLog | None], History]
 """Agent, episodes, the seed at the beginning of a run, and what keeps an eye on stale data."""
 
 
-def make_engine(name: str, setting: Setting) -> Learn:
+def make_engine(name: str, setting: RunConfig) -> Learn:
     """How agents of a complete setting learn; an InputError if the engine cannot serve it."""
     if name == "gymnasium":
         env = setting.make_env()
@@ -31,7 +31,7 @@ def make_engine(name: str, setting: Setting) -> Learn:
     return lambda agent, episodes, seed, log: compiled.learn(agent, compiled_env, episodes, seed, log=log)
 
 
-def find_compiled_env(setting: Setting) -> CompiledEnv:
+def find_compiled_env(setting: RunConfig) -> CompiledEnv:
     if setting.env_args:
         raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
     module, _, name = setting.env.rpartition(":")  # as gymnasium.make reads it

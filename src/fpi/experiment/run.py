@@ -1,7 +1,7 @@
 """One run, a slice at a time.
 
-A slice goes on from a state for some seconds and gives a new state. States hold all that the next slice needs, so that
-slices of one run may come from different processes and machines; the rows do not depend on where they were cut.
+A slice goes on from a checkpoint for some seconds and gives a new one. Checkpoints hold all that the next slice needs,
+so that slices of one run may come from different processes and machines; the rows do not depend on where they were cut.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RunFailed(FpiError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class State:
+class Checkpoint:
     """A run between two slices; `model_files.write` takes it as it is."""
 
     tensors: Tensors
@@ -62,10 +62,10 @@ class State:
 class Run:
     """A run in this process."""
 
-    def __init__(self, job: Job, state: State | None) -> None:
+    def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
-        self.agent = job.setting.make_agent() if state is None else _from_bytes(state.model)
+        self.agent = job.setting.make_agent() if checkpoint is None else _from_bytes(checkpoint.model)
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
         self.rows["probe.episode"] = np.zeros(0, np.int64)
         self.rows["probe.data"] = np.zeros((0, self.agent.horizon), np.int64)
@@ -74,11 +74,11 @@ class Run:
             self.rows["probe.stale"] = np.zeros(0)
         self.seconds = 0.0
         self.warnings: list[str] = []
-        if state is not None:
-            self.rows = state.rows
+        if checkpoint is not None:
+            self.rows = checkpoint.rows
             if self.log is not None:
-                self.log.restore(state.log)
-            self.seconds, self.warnings = state.meta["seconds"], list(state.meta["warnings"])
+                self.log.restore(checkpoint.log)
+            self.seconds, self.warnings = checkpoint.meta["seconds"], list(checkpoint.meta["warnings"])
 
     @property
     def episodes(self) -> int:
@@ -108,25 +108,25 @@ class Run:
         self.rows = {name: np.concatenate(columns) for name, columns in new.items()}
         self.seconds += looked - began
 
-    def state(self) -> State:
+    def checkpoint(self) -> Checkpoint:
         tensors = {**self.rows, "agent": np.frombuffer(_to_bytes(self.agent), np.uint8)}
         if self.log is not None:
             tensors |= {f"log.{name}": tensor for name, tensor in self.log.to_tensors().items()}
-        return State(tensors, {"seconds": self.seconds, "warnings": list(self.warnings)})
+        return Checkpoint(tensors, {"seconds": self.seconds, "warnings": list(self.warnings)})
 
 
 _held: Run | None = None  # what this process played last: if it is to go on, nothing needs to be restored
 
 
-def advance(job: Job, state: State | None, seconds: float) -> State:
+def run_slice(job: Job, checkpoint: Checkpoint | None, seconds: float) -> Checkpoint:
     """The next slice of a run."""
     global _held
     run, _held = _held, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if run is None or state is None or (run.job, run.episodes) != (job, state.episodes):
-                run = Run(job, state)
+            if run is None or checkpoint is None or (run.job, run.episodes) != (job, checkpoint.episodes):
+                run = Run(job, checkpoint)
             run.play(seconds)
         except FpiError as error:
             raise type(error)(f"{job.id}: {error}") from None
@@ -136,7 +136,7 @@ def advance(job: Job, state: State | None, seconds: float) -> State:
             raise RunFailed(f"{job.id} failed in {file}, line {line}: {type(error).__name__}: {text}") from None
     run.warnings += [str(each.message) for each in caught if issubclass(each.category, NondeterminismWarning)]
     _held = run
-    return run.state()
+    return run.checkpoint()
 
 
 def _to_bytes(agent: Agent) -> bytes:

@@ -14,14 +14,14 @@ from fpi.experiment import storage
 from fpi.experiment.backends import Backend, Local, WorkerDied
 from fpi.experiment.config import Job, Study
 from fpi.experiment.engines import make_engine
-from fpi.experiment.run import RunFailed, State
+from fpi.experiment.run import Checkpoint, RunFailed
 from fpi.experiment.storage import RunFolder
 
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
 
-Tell = Callable[[Job, State | None], Any]
+OnProgress = Callable[[Job, Checkpoint | None], Any]
 """Called when a run begins, or goes on, and after every slice."""
-Watch = Callable[[Sequence[Job], int], AbstractContextManager[Tell]]
+Progress = Callable[[Sequence[Job], int], AbstractContextManager[OnProgress]]
 """Given the runs that are to be played, and the number of those that are kept."""
 
 
@@ -32,7 +32,7 @@ def run_study(
     engine: str = "gymnasium",
     backend: Backend | None = None,
     seconds: float | None = None,
-    watch: Watch = lambda *_: nullcontext(lambda *_: None),
+    progress: Progress = lambda *_: nullcontext(lambda *_: None),
     stop: Callable[[], bool] = lambda: False,
     command: str = "",
 ) -> Study:
@@ -54,8 +54,8 @@ def run_study(
         _files.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
         waiting = deque(job for job in jobs if not places[job].finished)
         if waiting:
-            with backend or Local() as place, watch(tuple(waiting), len(jobs) - len(waiting)) as tell:
-                _play(waiting, places, place, seconds or place.seconds, tell, stop, min(study.seeds))
+            with backend or Local() as place, progress(tuple(waiting), len(jobs) - len(waiting)) as on_progress:
+                _play(waiting, places, place, seconds or place.seconds, on_progress, stop, min(study.seeds))
     return study
 
 
@@ -64,7 +64,7 @@ def _play(
     places: dict[Job, RunFolder],
     backend: Backend,
     seconds: float,
-    tell: Tell,
+    on_progress: OnProgress,
     stop: Callable[[], bool],
     seed_with_model: int,
 ) -> None:
@@ -73,9 +73,9 @@ def _play(
     while playing or (waiting and not stop()):
         while waiting and playing < backend.slots and not stop():
             job = waiting.popleft()
-            state = places[job].begin()
-            tell(job, state)
-            backend.submit(job, state, seconds)
+            checkpoint = places[job].begin()
+            on_progress(job, checkpoint)
+            backend.submit(job, checkpoint, seconds)
             playing += 1
         job, after = backend.next()
         playing -= 1
@@ -96,4 +96,4 @@ def _play(
             if not stop():
                 backend.submit(job, after, seconds)
                 playing += 1
-        tell(job, after)
+        on_progress(job, after)

@@ -10,9 +10,10 @@ import numba
 import numpy as np
 
 from fpi.errors import InputError
-from fpi.experiment.config import Setting, Study
+from fpi.experiment.config import Study
 from fpi.experiment.engines import find_compiled_env
 from fpi.experiment.storage import read_json
+from fpi.run_config import RunConfig
 
 SECONDS = 1.0
 PORTION = 20  # steps between two looks at the clock; environments may be slow
@@ -34,10 +35,10 @@ def measure(study: Study, out: Path) -> dict[str, float]:
     return speeds
 
 
-def bare_gymnasium(setting: Setting) -> float:
+def bare_gymnasium(setting: RunConfig) -> float:
     """Steps per second with random actions and no agent."""
     env = setting.make_env()
-    count, first = setting.features["actions"], getattr(env.action_space, "start", 0)
+    count, first = setting.arguments["actions"], getattr(env.action_space, "start", 0)
     actions = first + np.random.default_rng(0).integers(count, size=PORTION)
     env.reset(seed=0)
     began, steps = time.perf_counter(), 0
@@ -51,7 +52,7 @@ def bare_gymnasium(setting: Setting) -> float:
     return steps / seconds
 
 
-def bare_compiled(setting: Setting) -> float | None:
+def bare_compiled(setting: RunConfig) -> float | None:
     """The same inside one compiled loop; None without a compiled environment."""
     try:
         compiled_env = find_compiled_env(setting)

@@ -17,7 +17,7 @@ import fpi
 from fpi import _files, model_files
 from fpi.errors import InputError, ModelFileError, SaveError
 from fpi.experiment.config import Job
-from fpi.experiment.run import State
+from fpi.experiment.run import Checkpoint
 
 
 class RunFolder:
@@ -51,7 +51,7 @@ class RunFolder:
     def finished(self) -> bool:
         return bool(self.manifest.get("finished")) and (self.path / "rows.safetensors").exists()
 
-    def begin(self) -> State | None:
+    def begin(self) -> Checkpoint | None:
         """Make the folder, or find how far an earlier attempt came."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -68,21 +68,21 @@ class RunFolder:
             _files.write_json(self.path / "manifest.json", self.manifest)
         return self.checkpoint()
 
-    def checkpoint(self) -> State | None:
+    def checkpoint(self) -> Checkpoint | None:
         path = self.path / "checkpoint.fpi"
-        return State(*read_tensors(path)) if path.exists() else None
+        return Checkpoint(*read_tensors(path)) if path.exists() else None
 
-    def keep(self, state: State) -> None:
-        model_files.write(self.path / "checkpoint.fpi", state.tensors, state.meta)
+    def keep(self, checkpoint: Checkpoint) -> None:
+        model_files.write(self.path / "checkpoint.fpi", checkpoint.tensors, checkpoint.meta)
 
-    def finish(self, state: State, keep_model: bool) -> None:
+    def finish(self, checkpoint: Checkpoint, keep_model: bool) -> None:
         """The manifest comes last: a run without it is taken up at its checkpoint, and ends in the same files."""
-        model_files.write(self.path / "rows.safetensors", state.rows, {"id": self.job.id})
+        model_files.write(self.path / "rows.safetensors", checkpoint.rows, {"id": self.job.id})
         if keep_model:
-            _files.write_bytes(self.path / "model.fpi", state.model)
-        steps = int(state.tensors["length"].sum(dtype="int64"))
-        self.manifest |= {"finished": _now(), "seconds": state.meta["seconds"], "steps": steps}
-        self.manifest["warnings"] = state.meta["warnings"]
+            _files.write_bytes(self.path / "model.fpi", checkpoint.model)
+        steps = int(checkpoint.tensors["length"].sum(dtype="int64"))
+        self.manifest |= {"finished": _now(), "seconds": checkpoint.meta["seconds"], "steps": steps}
+        self.manifest["warnings"] = checkpoint.meta["warnings"]
         _files.write_json(self.path / "manifest.json", self.manifest)
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
 

@@ -1,0 +1,201 @@
+"""The command `fpi train`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fpi.cli.main import STOPPED, app
+from fpi.cli.options import (
+    FEATURES,
+    FILES,
+    LEARNING,
+    SETTINGS,
+    ActionGrid,
+    EnvArgs,
+    EnvName,
+    check_writable,
+    flag,
+    option,
+    parse_pairs,
+    with_settings,
+)
+from fpi.errors import InputError
+
+if TYPE_CHECKING:
+    from fpi.algorithms import Agent
+
+FEATURE = "features."  # the beginning of a --set that is for the features
+
+
+@app.command()
+@with_settings
+def train(
+    environment: EnvName,
+    episodes: Annotated[int, option("Episodes to play; with --resume, how many more.", "N", LEARNING, min=1)] = 2000,
+    seed: Annotated[
+        int | None, option("Random seed: the same seed gives the same run.", "N", LEARNING, "0", min=0)
+    ] = None,
+    engine: Annotated[
+        Literal["auto", "compiled", "gymnasium"],
+        option(
+            "compiled: whole episodes in compiled code, many times faster, for CartPole-v1 and InvertedPendulum-v4. "
+            "gymnasium: any environment. auto: compiled where ENV and all options allow it. Models are the same.",
+            "NAME",
+            LEARNING,
+        ),
+    ] = "auto",
+    algorithm: Annotated[
+        Literal["pac", "regret", "eluder"] | None,
+        option(
+            "pac: one accuracy, --epsilon. regret: finer and finer accuracies by itself, little loss on the way. "
+            "eluder: the same for a --class of functions; it must know all --episodes from the start.",
+            "NAME",
+            LEARNING,
+            "pac",
+        ),
+    ] = None,
+    *,
+    settings: dict[str, Any],
+    rarer: Annotated[
+        list[str] | None,
+        option(
+            "A rarer setting of the algorithm, or of the features; may be repeated. Example: --set delta=0.01 --set "
+            "features.wrap=true",
+            "KEY=VALUE",
+            SETTINGS,
+            False,
+            "--set",
+        ),
+    ] = None,
+    features: Annotated[
+        Literal["tiles", "fourier", "rbf", "onehot"] | None,
+        option(
+            "How observations are described: tiles, fourier, rbf (radial basis functions), or onehot (numbered states "
+            "only).",
+            "KIND",
+            FEATURES,
+            "onehot for numbered states, else tiles",
+        ),
+    ] = None,
+    tiles: Annotated[int | None, option("tiles: intervals per observation entry.", "N", FEATURES, "4")] = None,
+    tilings: Annotated[int | None, option("tiles: shifted grids laid over each other.", "N", FEATURES, "4")] = None,
+    order: Annotated[int | None, option("fourier: highest frequency per entry.", "N", FEATURES, "3")] = None,
+    function_class: Annotated[
+        Literal["candidates", "linear-ball"] | None,
+        option(
+            "eluder: what is known of the sums of rewards to come. candidates: a list of functions that the "
+            "environment brings along, as fpi/TableBandit-v0 and fpi/TableHubs-v0 do. linear-ball: linear in the "
+            "features.",
+            "KIND",
+            FEATURES,
+            "candidates if there are some",
+            "--class",
+        ),
+    ] = None,
+    radius: Annotated[
+        float | None,
+        option("linear-ball: bound on the norm of the weights.", "B", FEATURES, "√features times the steps"),
+    ] = None,
+    action_grid: ActionGrid = None,
+    env_args: EnvArgs = None,
+    out: Annotated[Path, option("Where to write the model.", "FILE", FILES)] = Path("model.fpi"),
+    resume: Annotated[
+        bool, flag("--resume", "Go on from the model in --out, as if it had never stopped.", FILES)
+    ] = False,
+    force: Annotated[bool, flag("--force", "Start anew even if --out or --log is there already.", FILES)] = False,
+    checkpoint_every: Annotated[
+        int | None, option("Save every N episodes, in case of a crash.", "N", FILES, "only at the end", min=1)
+    ] = None,
+    log: Annotated[Path | None, option("Write a line of JSON per episode to FILE.", "FILE", FILES, False)] = None,
+    tensorboard: Annotated[Path | None, option("Write logs for TensorBoard to DIR.", "DIR", FILES, False)] = None,
+    quiet: Annotated[bool, flag("--quiet", "Print nothing but errors and warnings.", FILES)] = False,
+) -> None:
+    """Learn to act in ENV and write what was learned to a model file.
+
+    Ctrl-C stops after the current episode and keeps what was learned.
+
+    Example: fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi
+    """
+    _refuse_to_overwrite(out, log, resume, force)
+    from fpi.cli import advice, console, models, training
+
+    described = {"tiles": tiles, "tilings": tilings, "order": order}
+    feature_settings = {name: value for name, value in described.items() if value is not None}
+    for name, value in parse_pairs("--set", rarer).items():
+        own = name.startswith(FEATURE)
+        (feature_settings if own else settings)[name.removeprefix(FEATURE)] = value
+    typed = models.Typed(
+        environment=environment,
+        env_args=parse_pairs("--env-arg", env_args),
+        action_grid=action_grid,
+        algorithm=algorithm,
+        settings=settings,
+        features=features,
+        feature_settings=feature_settings,
+        function_class=function_class,
+        radius=radius,
+        seed=seed,
+    )
+    env, agent = typed.resume(out) if resume else typed.make(episodes)
+    before, began = agent.episodes, time.perf_counter()
+    logs = {"--log": log, "--tensorboard": tensorboard}
+    compiled_env = training.choose_engine(engine, agent, env, [name for name, path in logs.items() if path is not None])
+    if not quiet:
+        so_far = f" after {before:,} episodes" if before else ""
+        size = f"{agent.actions} actions, {agent.horizon} steps, {advice.size_of(agent.features)}"
+        taken = "gymnasium" if compiled_env is None else "compiled"
+        console.say(f"Learning on {environment}{so_far}, engine {taken}: {size}.")
+        if not before and (told := advice.covering_advice(agent)):
+            console.say(told)
+    tally = training.learn(
+        agent,
+        compiled_env or env,
+        episodes,
+        seed=None if resume else seed or 0,
+        progress=not quiet and sys.stdout.isatty(),
+        checkpoints=training.Checkpoints(out, checkpoint_every),
+        log=log,
+        tensorboard=tensorboard,
+        say=(lambda _: None) if quiet else console.say,
+    )
+    if tally.returns and not quiet:
+        rows = tally.rows(agent.data_stored, time.perf_counter() - began)
+        console.show_table(f"{agent.episodes - before:,} episodes", rows)
+    _tell_what_next(agent, environment, episodes, agent.episodes - before, out, quiet)
+
+
+def _refuse_to_overwrite(out: Path, log: Path | None, resume: bool, force: bool) -> None:
+    if resume and force:
+        raise InputError("--resume goes on from --out and --force starts anew: choose one of them.")
+    check_writable(out)
+    for name, path in () if resume or force else (("--out", out), ("--log", log)):
+        if path is not None and path.exists():
+            raise InputError(
+                f"{name} {path} is there already. Go on from it with --resume, write over it with --force, or choose "
+                "another name."
+            )
+
+
+def _tell_what_next(agent: Agent, environment: str, episodes: int, done: int, out: Path, quiet: bool) -> None:
+    """Where the model is and what to type next; exits after Ctrl-C."""
+    from fpi.cli import console
+
+    left = getattr(agent.settings, "episodes", None)  # of those it was made for
+    more = [] if left is None else ["--episodes", str(left - agent.episodes)]
+    go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
+    if done < episodes:
+        kept = (
+            f"What was learned is in {out}. To go on: {go_on}" if done else "Nothing was learned, so nothing is saved."
+        )
+        typer.echo(f"Stopped by Ctrl-C after {done:,} of {episodes:,} episodes. {kept}", err=True)
+        raise typer.Exit(STOPPED)
+    model = shlex.quote(str(out))
+    next_steps = [f"fpi evaluate {model}", f"fpi render {model}", *([] if left == agent.episodes else [go_on])]
+    if not quiet:
+        console.say("\n  ".join([f"The model is in {out}. What next:", *next_steps]))

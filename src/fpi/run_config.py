@@ -1,0 +1,160 @@
+"""One description of a run, for the command line, studies and whoever keeps runs as data: JSON can hold it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
+
+from fpi import algorithms, envs, features
+from fpi._validation import check_whole
+from fpi.algorithms import Agent
+from fpi.envs import Env, action_count, make_environment
+from fpi.errors import EnvironmentMismatch, InputError
+from fpi.features import FeatureMap
+from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
+from fpi.settings import ALGORITHMS
+
+CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that shapes a run except its seed."""
+
+    env: str
+    """A Gymnasium environment."""
+    episodes: int
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """`type` and the arguments of a built-in map; what is left out the environment decides."""
+    algorithm: str = "PAC"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the algorithm (`fpi.settings`). The horizon may be left to the environment's time limit."""
+    function_class: Mapping[str, Any] | None = None
+    """Eluder: {"type": "candidates"}, those of a testbed, or "LinearBall" over the features, and its radius."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """For `gymnasium.make`."""
+    action_grid: int | list[Any] | None = None
+    """For continuous actions, as in `fpi.ActionGrid`."""
+
+    def __post_init__(self) -> None:
+        for name in ("env", "algorithm"):
+            _check(name, getattr(self, name), str, "a name in quotes")
+        for name in ("features", "arguments", "env_args"):
+            _check(name, getattr(self, name), Mapping, "a table")
+        check_whole("episodes", self.episodes, least=1)
+        if self.algorithm not in ALGORITHMS:
+            raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
+        if self.function_class is not None:
+            _check("function_class", self.function_class, Mapping, "a table")
+            if self.algorithm != "Eluder":
+                raise InputError(f"{self.algorithm} learns with features: leave function_class out, or choose Eluder.")
+            kind = self.function_class.get("type")
+            if kind not in CLASSES:
+                raise InputError(f"function_class.type is {kind!r}; choose one of {', '.join(CLASSES)}.")
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        known = {each.name for each in fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(sorted(known))}.")
+        missing = [name for name in ("env", "episodes") if name not in data]
+        if missing:
+            raise InputError(f"{', '.join(missing)} is missing: a run needs env and episodes.")
+        return cls(**data)
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def make_env(self) -> Env:
+        return make_environment(self.env, dict(self.env_args), self.action_grid)
+
+    def make_agent(self) -> Agent:
+        """A new agent of a description that is complete."""
+        kind: Callable[..., Agent] = getattr(algorithms, self.algorithm)
+        described = features.from_config(self.features) if self.features else None
+        if self.algorithm == "Eluder":
+            return kind(self._make_class(described), **self.arguments)
+        return kind(described, **self.arguments)
+
+    def _make_class(self, described: FeatureMap | None) -> FunctionClass:
+        assert self.function_class is not None
+        horizon = self.arguments["horizon"]
+        if described is not None:
+            ball = LinearBall(described, radius=self.function_class["radius"], max_value=horizon)
+            ball.log_covering(1.0)  # complains of too many features
+            return ball
+        candidates = FiniteClass(_candidates(self.make_env()), max_value=horizon)
+        if candidates.to_config() is None:
+            raise InputError(
+                f"{candidates.size:,} candidate functions are more than a model file can hold. Ask for a smaller "
+                "environment, or learn from Python with fpi.Eluder."
+            )
+        return candidates
+
+    def complete(self) -> Self:
+        """The same with everything filled in that the environment decides; what does not fit is an InputError."""
+        env = self.make_env()
+        arguments = dict(self.arguments)
+        if arguments.setdefault("actions", action_count(env)) != action_count(env):
+            envs.check_actions(env, arguments["actions"])
+        envs.check_observations(env)
+        if arguments.setdefault("horizon", envs.time_limit(env) or getattr(_testbed(env), "horizon", None)) is None:
+            raise EnvironmentMismatch(
+                f"{self.env} has no time limit, so the steps of an episode are yours to choose: give the horizon."
+            )
+        if self.algorithm == "Eluder":
+            arguments.setdefault("episodes", self.episodes)
+        try:
+            inspect.signature(ALGORITHMS[self.algorithm]).bind(**arguments)
+        except TypeError as error:
+            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
+        grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
+        whole = replace(self, arguments=arguments, action_grid=grid)._describe(env)
+        agent = whole.make_agent()
+        agent.predict(env.reset(seed=0)[0], 0)  # features that do not fit the observations fail here
+        envs.check_horizon(env, agent.horizon)
+        env.close()
+        return whole
+
+    def _describe(self, env: Env) -> Self:
+        """With the features or the function class filled in."""
+        chosen = self.function_class
+        if self.algorithm == "Eluder":
+            has_candidates = _candidates(env) is not None
+            chosen = {"type": "candidates" if has_candidates else "LinearBall"} if chosen is None else dict(chosen)
+            unknown = set(chosen) - {"type", *CLASSES[chosen["type"]]}
+            if unknown:
+                raise InputError(f"{', '.join(sorted(unknown))} means nothing to the class {chosen['type']}.")
+            if chosen["type"] == "candidates":
+                if not has_candidates:
+                    raise InputError(
+                        f"{self.env} has no list of candidate functions; fpi/TableBandit-v0 and fpi/TableHubs-v0 have. "
+                        "Use the class LinearBall, or make one of your own in Python: fpi.function_classes.FiniteClass."
+                    )
+                if self.features:
+                    raise InputError("candidate functions are of states and actions themselves: leave features out.")
+                return replace(self, function_class=chosen)
+        described = features.for_env(self.features, env)
+        if chosen is not None:
+            chosen = {"radius": math.sqrt(described.dim) * self.arguments["horizon"], **chosen}
+        config: dict[str, Any] = described.to_config()  # type: ignore[attr-defined]
+        return replace(self, features=config, function_class=chosen)
+
+
+def _check(name: str, value: Any, kind: type, wanted: str) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {value!r}; pass {wanted}.")
+
+
+def _testbed(env: Env) -> Any:
+    """What stands behind an environment of `fpi.testbeds`."""
+    return getattr(env.unwrapped, "testbed", None)
+
+
+def _candidates(env: Env) -> Any:
+    """The candidate functions that a testbed comes with, if any."""
+    return getattr(_testbed(env), "tables", None)
