@@ -102,6 +102,11 @@ class Difference:
         return f"{mean:+.{n}f}, {likely}, {np.count_nonzero(count)} of {seeds} seeds {side} 0"
 
 
+def last_tenth(values: Floats) -> Floats:
+    """The last tenth of all episodes, one at least; of several runs, one run per row."""
+    return values[..., -max(1, round(values.shape[-1] / 10)) :]
+
+
 def regret(gaps: ArrayLike) -> Floats:
     """Reg(1), Reg(2), ...: the sum of all gaps up to each episode; of several runs, one run per row."""
     return np.cumsum(np.asarray(gaps, np.float64), axis=-1)
