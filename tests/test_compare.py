@@ -52,7 +52,7 @@ def test_a_run_is_learning_in_the_world_of_its_seed():
     log = GapLog(world)
     oful = OFUL(world.features, actions=10, scale=0.3, theta_bound=world.theta_bound)
     oful.learn(world.env(), 60, seed=2, callback=log)
-    assert np.array_equal(run.gaps, log.gaps)
+    assert np.array_equal(run.gaps, [log.gaps])
 
 
 @pytest.mark.process
@@ -62,7 +62,7 @@ def test_processes_do_not_change_the_numbers():
     ]
     alone, together = (list(run_all(tasks, compare.play, workers)) for workers in (1, 2))
     for one, other in zip(alone, together, strict=True):
-        assert (one.row, one.seed) == (other.row, other.seed)
+        assert (one.row, one.seeds) == (other.row, other.seeds)
         assert np.array_equal(one.gaps, other.gaps)
 
 
@@ -94,7 +94,7 @@ def test_at_one_stage_two_elimination_rules_are_the_same():
 
 def test_lines_gather_runs():
     rows = Row("OFUL"), Row("Uniform")
-    runs = [compare.Run(BANDIT, row, seed, np.array([seed, 1.0])) for row in rows for seed in (0, 3)]
+    runs = [compare.Line(BANDIT, row, [seed], np.array([[seed, 1.0]])) for row in rows for seed in (0, 3)]
     first, second = compare.lines(runs)
     assert (first.row, second.row, first.seeds) == (*rows, [0, 3])
     assert first.regrets.tolist() == [[0, 1], [3, 4]]
@@ -160,7 +160,7 @@ def test_the_command_shows_sound_and_scaled_rows_apart_and_keeps_them(asked):
     assert {path.name for path in folder.iterdir()} == set(names)
     rows = json.loads((folder / "regret.json").read_text())
     assert len(rows) == len(FEW)
-    uniform = compare.play(BANDIT, Row("Uniform"), 40, seed=1).gaps
+    uniform = compare.play(BANDIT, Row("Uniform"), 40, seed=1).gaps[0]
     assert rows[0]["regret"][1] == pytest.approx(uniform.sum())
 
 

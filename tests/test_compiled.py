@@ -16,6 +16,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 from hypothesis import given
 from hypothesis import strategies as st
+from support.scenarios import Corridor, corridor_env, corridor_reset, corridor_step
 
 import fpi
 from fpi import compiled
@@ -33,42 +34,7 @@ def pendulum_env():
     return fpi.ActionGrid(gym.make("InvertedPendulum-v4", max_episode_steps=STEPS), [-3, -1, 1, 3])
 
 
-class Corridor(gym.Env):
-    """Six cells; one reward in the middle, another at the right end, where it stops."""
-
-    observation_space = gym.spaces.Discrete(6)
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.cell = int(self.np_random.uniform(0.0, 3.0))
-        return self.cell, {}
-
-    def step(self, action):
-        self.cell = max(self.cell + 2 * int(action) - 1, 0)
-        return self.cell, {3: 0.1, 5: 0.7}.get(self.cell, 0.3 / (1 + self.cell)), self.cell == 5, False, {}
-
-
-@numba.njit
-def corridor_reset(rng, state, observation):
-    state[0] = np.floor(rng.uniform(0.0, 3.0))
-    observation[0] = state[0]
-
-
-@numba.njit
-def corridor_step(state, move, observation):
-    state[0] = observation[0] = max(state[0] + 2.0 * move[0] - 1.0, 0.0)
-    reward = 0.3 / (1.0 + state[0])
-    if state[0] == 3.0:
-        reward = 0.1
-    if state[0] == 5.0:
-        reward = 0.7
-    return reward, state[0] == 5.0
-
-
-CORRIDOR = compiled.CompiledEnv(
-    "Corridor", corridor_reset, corridor_step, 1, Corridor.observation_space, env_actions=[0, 1]
-)
+CORRIDOR = corridor_env()
 
 
 def cartpole_agent(**settings):

@@ -8,6 +8,7 @@ import pytest
 from layered import LayeredMDP
 from literal import TIE, IllPosed, LiteralPAC, mix, pick
 from support import worlds
+from support.agents import assert_same_data
 from support.worlds import SEED, dense, keyed, one_hot, rbf, small, table, tiles
 
 import fpi
@@ -112,16 +113,6 @@ def assert_same_run(world, rules):
         assert (episode.actions.tolist(), episode.stored_stage) == expected, episode.number
     assert_same_data(agent, literal)
     assert_same_policy(agent, literal, env)
-
-
-def assert_same_data(agent, literal):
-    for stage, expected in enumerate(literal.datasets):
-        data = agent.dataset(stage)
-        np.testing.assert_array_equal(data.actions, expected.actions)
-        np.testing.assert_array_equal(data.episodes, expected.episodes)
-        np.testing.assert_allclose(data.targets, expected.targets, rtol=0, atol=1e-12)
-        if len(expected):
-            np.testing.assert_array_equal(data.features, np.array(expected.features, np.float64))
 
 
 def assert_same_policy(agent, literal, env):

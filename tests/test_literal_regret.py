@@ -10,6 +10,7 @@ from layered import LayeredMDP
 from literal import TIE, IllPosed
 from literal_regret import LiteralRegret, Problem
 from support import worlds
+from support.agents import assert_same_data
 from support.worlds import SEED, bandit, dense, keyed, one_hot, rbf, small, table, tiles
 
 import fpi
@@ -107,17 +108,6 @@ def assert_same_run(world, rules):
     assert agent.levels == literal.levels
     assert_same_data(agent, literal)
     assert_same_standing(agent, literal, env)
-
-
-def assert_same_data(agent, literal):
-    for stage in range(literal.horizon):
-        for level in range(1, literal.levels + 1):
-            data, expected = agent.dataset(stage, level), literal.datasets[stage, level]
-            np.testing.assert_array_equal(data.actions, expected.actions)
-            np.testing.assert_array_equal(data.episodes, expected.episodes)
-            np.testing.assert_allclose(data.targets, expected.targets, rtol=0, atol=1e-12)
-            if len(expected):
-                np.testing.assert_array_equal(data.features, np.array(expected.features, np.float64))
 
 
 def assert_same_standing(agent, literal, env):

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -103,23 +103,6 @@ ROWS = (Row("Uniform"), *rows_at(1.0), *(row for scale in SCALES for row in rows
 
 
 @dataclass(frozen=True)
-class Run:
-    problem: Problem
-    row: Row
-    seed: int
-    gaps: Floats
-    """What each episode lost in expectation."""
-
-
-def play(problem: Problem, row: Row, episodes: int, seed: int) -> Run:
-    """Learn once. The same arguments give the same numbers in any process."""
-    testbed = problem.testbed(seed)
-    log = GapLog(testbed)
-    row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
-    return Run(problem, row, seed, log.gaps)
-
-
-@dataclass(frozen=True)
 class Line:
     """The runs of one row on one problem, one per seed."""
 
@@ -151,7 +134,7 @@ class Line:
     @property
     def at_the_end(self) -> float:
         """Loss per episode over the last tenth."""
-        return float(self.gaps[:, -max(1, self.episodes // 10) :].mean())
+        return float(statistics.last_tenth(self.gaps).mean())
 
     def curve(self) -> tuple[NDArray[np.int64], Interval]:
         """Episodes of the last two decades, equally spaced on a log scale, and the regret there."""
@@ -164,13 +147,21 @@ class Line:
         return statistics.slope(episodes, self.regrets[:, episodes - 1])
 
 
-def lines(runs: Sequence[Run]) -> list[Line]:
+def play(problem: Problem, row: Row, episodes: int, seed: int) -> Line:
+    """Learn once. The same arguments give the same numbers in any process."""
+    testbed = problem.testbed(seed)
+    log = GapLog(testbed)
+    row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
+    return Line(problem, row, [seed], log.gaps[None])
+
+
+def lines(runs: Sequence[Line]) -> list[Line]:
     """Runs gathered by problem and row, in their order."""
-    found: dict[tuple[str, Row], list[Run]] = {}
+    found: dict[tuple[str, Row], list[Line]] = {}
     for run in runs:
         found.setdefault((run.problem.name, run.row), []).append(run)
     return [
-        Line(group[0].problem, group[0].row, [run.seed for run in group], np.array([run.gaps for run in group]))
+        replace(group[0], seeds=[run.seeds[0] for run in group], gaps=np.concatenate([run.gaps for run in group]))
         for group in found.values()
     ]
 

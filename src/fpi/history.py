@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.errors import InputError, MissingExtra
-from fpi.statistics import Interval, bootstrap_interval
+from fpi.statistics import Interval, bootstrap_interval, last_tenth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,8 +67,7 @@ class History(_Episodes):
     """Decisions at covered states; None where the agent does not count them."""
 
     def _earned(self) -> list[str]:
-        last = self.returns[-max(1, len(self) // 10) :]
-        return [f"mean return {self.returns.mean():.1f}", f"{last.mean():.1f} in the last 10%"]
+        return [f"mean return {self.returns.mean():.1f}", f"{last_tenth(self.returns).mean():.1f} in the last 10%"]
 
     def plot(self, ax: Axes | None = None, window: int | None = None) -> Axes:
         """Draw the return, averaged over the last `window` episodes, by default a fiftieth of them all."""

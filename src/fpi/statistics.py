@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from fpi.errors import InputError
 
 Floats = NDArray[np.float64]
+Mistakes = Callable[[ArrayLike], NDArray[np.int64]]
 
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 2_000  # where every point of a curve has its interval
@@ -101,34 +102,20 @@ class Difference:
         return f"{mean:+.{n}f}, {likely}, {np.count_nonzero(count)} of {seeds} seeds {side} 0"
 
 
+def last_tenth(values: Floats) -> Floats:
+    """The last tenth of all episodes, one at least; of several runs, one run per row."""
+    return values[..., -max(1, round(values.shape[-1] / 10)) :]
+
+
 def regret(gaps: ArrayLike) -> Floats:
     """Reg(1), Reg(2), ...: the sum of all gaps up to each episode; of several runs, one run per row."""
     return np.cumsum(np.asarray(gaps, np.float64), axis=-1)
 
 
-@dataclass(frozen=True)
-class Mistakes:
-    """N(eps), the number of episodes that lost more than eps: a step function that falls at the gaps."""
-
-    breakpoints: Floats
-    """Where it falls, in increasing order: the gaps that occurred."""
-    counts: Floats
-    """Its value from each breakpoint up to the next; the last one is 0."""
-    episodes: int
-    """Its value below the first breakpoint."""
-
-    def __call__(self, epsilon: ArrayLike) -> Floats:
-        """N at one eps or many."""
-        steps = np.concatenate([[self.episodes], self.counts])
-        found: Floats = steps[np.searchsorted(self.breakpoints, np.asarray(epsilon, np.float64), side="right")]
-        return found
-
-
 def mistakes(gaps: ArrayLike) -> Mistakes:
-    """N(eps) for all eps from one run; what a Uniform-PAC guarantee bounds at every eps together."""
-    values, times = np.unique(np.asarray(gaps, np.float64), return_counts=True)
-    total = int(times.sum())
-    return Mistakes(values, total - np.cumsum(times).astype(np.float64), total)
+    """N(eps) of one run for all eps: how many episodes lost more than that; what Uniform-PAC bounds at every eps."""
+    lost = np.sort(np.asarray(gaps, np.float64))
+    return lambda epsilon: len(lost) - np.searchsorted(lost, np.asarray(epsilon, np.float64), side="right")
 
 
 def slope(episodes: ArrayLike, regrets: ArrayLike) -> Interval:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fpi._validation import check_positive
 from fpi.errors import InputError
-from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
+from fpi.function_classes.base import FloatArray
 
 
 class OrderedData:
@@ -59,11 +59,3 @@ class OrderedData:
                 f"prefix {k} does not exist: there are {self.length} data, so k goes from 0 to {self.length}."
             )
         return int(k)
-
-    def differences(self, rows: FloatArray, k: int) -> FloatArray:
-        """At each row, how far functions of F can differ that are epsilon apart on the first k data, or a bound."""
-        raise NotImplementedError
-
-    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        certain: BoolArray = self.differences(rows, k) <= self.epsilon * (1 + TOLERANCE)
-        return certain

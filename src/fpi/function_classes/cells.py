@@ -14,7 +14,7 @@ from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import FloatArray
+from fpi.function_classes.base import BoolArray, FloatArray
 
 
 class Aggregation:
@@ -104,10 +104,15 @@ class CellPrefixes(OrderedData):
         return np.where(counts > 0, width, self._max_value)
 
     def differences(self, rows: FloatArray, k: int) -> FloatArray:
+        """At each row, how far functions of F can differ that are epsilon apart on the first k data."""
         counts, _ = self._fit(rows, k)
         return np.where(
             counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), self._max_value), self._max_value
         )
+
+    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
+        certain: BoolArray = self.differences(rows, k) <= self.epsilon
+        return certain
 
     def _fit(self, rows: FloatArray, k: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Data of the cell of each row among the first k, and their clipped mean."""

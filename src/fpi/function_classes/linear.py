@@ -245,11 +245,16 @@ class BallPrefixes(OrderedData):
         return np.minimum(self._class.slopes[1] * np.array(width), self._class.widest)
 
     def differences(self, rows: FloatArray, k: int) -> FloatArray:
+        """At each row, how far functions of F can differ that are epsilon apart on the first k data, or a bound."""
         k = self.prefix(k)
         low, high = self._class.slopes
         prefix = self._values[k], self._vectors[k]
         reach = [_kernels.reach(*prefix, row, self.epsilon / low, self._class.radius) for row in rows]
         return np.minimum(high * np.array(reach), self._class.widest)
+
+    def dependent(self, rows: FloatArray, k: int) -> BoolArray:
+        certain: BoolArray = self.differences(rows, k) <= self.epsilon * (1 + TOLERANCE)
+        return certain
 
     def first_cover(self, rows: FloatArray, allowed: BoolArray, after: int = 0) -> int | None:
         asked = np.ascontiguousarray(rows[allowed])

@@ -2,7 +2,7 @@
 
 `results` reads a folder, `claims` says what may be concluded, and `figures` draws with matplotlib, also for the
 commands `verify` and `compare`. `page` writes one HTML page that opens from disk, without network: `charts` says what
-plotly.js draws on it, `tables` what is tabulated, `freezing_diagram` what freezing is; `template` has frame and script.
+plotly.js draws on it, `tables` what is tabulated; page.html is its frame, freezing.html draws what freezing is.
 """
 
 from fpi.report.claims import summarise

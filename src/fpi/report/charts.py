@@ -16,11 +16,8 @@ Chart: TypeAlias = dict[str, Any]
 
 def rewards(results: Results) -> list[Chart]:
     """The learning curves."""
-
-    def axis(settings: Sequence[Setting]) -> dict[str, Any]:
-        return {"title": {"text": "reward"}, "range": figures.reward_limits(settings)}
-
-    return _bands(results, "return", axis, ".1f")
+    title = {"text": "reward"}
+    return _bands(results, "return", lambda drawn: {"title": title, "range": figures.reward_limits(drawn)}, ".1f")
 
 
 def shares(results: Results, series: str, title: str) -> list[Chart]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import resources
 from pathlib import Path
 
 from fpi._files import write_bytes
 from fpi.errors import MissingExtra
-from fpi.report import charts, figures, freezing_diagram, tables, template
+from fpi.report import charts, figures, tables
 from fpi.report.charts import Chart
 from fpi.report.results import Results
 
@@ -26,7 +28,7 @@ class _Page:
     def add(self, name: str, title: str, text: str, content: str) -> None:
         if content:
             self.sections.append(
-                template.SECTION.substitute(name=name, title=title, text=tables.prose(text), content=content)
+                f'<section id="{name}">\n<h2>{title}</h2>\n{tables.prose(text)}\n{content}\n</section>\n'
             )
 
     def add_charts(self, name: str, title: str, text: str, shown: Sequence[Chart]) -> None:
@@ -64,7 +66,7 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     """The whole page as text."""
     page = _Page()
     if found.panels:
-        page.add("freezing", "What freezing is", freezing_diagram.TEXT, freezing_diagram.picture())
+        page.add("freezing", "What freezing is", FREEZING_TEXT, _text("freezing.html").strip())
     page.add("claims", "Claims", CLAIMS_TEXT if found.panels else "", tables.claims(found))
     if found.panels:
         page.add_charts(
@@ -84,18 +86,24 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     page.add("settings", "Settings", "", tables.settings(found))
     page.add("speed", "Speed", "", tables.speed(found))
     page.add("rerun", "Run it again", "", tables.rerun(found))
-    return template.PAGE.substitute(
+    return string.Template(_text("page.html")).substitute(  # its policy lets the page fetch nothing, whatever it holds
         title=escape(found.study["title"]),
         about=tables.prose(found.study.get("about", "")),
         lead=escape(lead(found)),
-        style=template.STYLE,
-        script=template.SCRIPT,
         plotly=plotly,
         sections="".join(page.sections),
         charts=json.dumps(page.drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
     )
 
 
+def _text(name: str) -> str:
+    return (resources.files("fpi.report") / name).read_text("utf-8")
+
+
+FREEZING_TEXT = (
+    "Where its data cover a state, the policy is frozen for good: an episode stores its last uncovered step with the "
+    "return from there on, and since every later step was frozen, this return never goes stale."
+)
 CLAIMS_TEXT = (
     "Two settings are compared seed by seed, by the mean return over the last tenth of the episodes. “Earns more” "
     "holds if the 95% interval of the differences lies above 0, is contradicted if it lies below, and is not shown "

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 WINDOWS = 110  # points of a curve; the paper's 55,000 episodes make windows of 500
-LAST = 0.1  # the share of a run whose mean return is the headline
 
 
 @dataclass(frozen=True)
@@ -116,9 +115,8 @@ class Setting:
     @property
     def headline(self) -> Floats:
         """Mean return over the last tenth, per seed."""
-        returns = self.returns
-        tail: Floats = returns[:, -max(1, round(LAST * returns.shape[1])) :].mean(axis=1)
-        return tail
+        means: Floats = statistics.last_tenth(self.returns).mean(axis=1)
+        return means
 
     @property
     def stale(self) -> Floats | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
 from fpi.algorithms.levels import LevelState
-from fpi.testbeds.base import FloatArray, State, Testbed
+from fpi.testbeds.base import FloatArray, State
 from fpi.verify.counts import ROUNDING, CheckCounts
 from fpi.verify.exact import Brackets, LevelStates, greedy_policy, lowest_value, played_policy, pool
-from fpi.verify.instances import Instance
 from fpi.verify.monitors import Monitor
 
 PREFIXES = 12
@@ -23,9 +21,8 @@ STATES = 30  # per stage and check for Lemma 4, which looks at all prefixes
 class _Fresh(Monitor):
     """Looks at fresh states every time."""
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        self.lowest = lowest_value(testbed)
+    def begin(self) -> None:
+        self.lowest = lowest_value(self.testbed)
         self._checks = 0
 
     def fresh(self) -> list[list[State]]:
@@ -45,10 +42,10 @@ class PrefixAccuracy(_Fresh):
     With a scale there are further rows with alpha times that, to see how much room there is where alpha says nothing.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance)
-        scales = dict.fromkeys((1.0, instance.scale))
-        names = [dict.fromkeys((claim, self.scaled(claim))) for claim in claims]
+    def begin(self) -> None:
+        super().begin()
+        scales = dict.fromkeys((1.0, self.instance.scale))
+        names = [dict.fromkeys((claim, self.scaled(claim))) for claim in self.claims]
         self._rows = [dict(zip(scales, map(CheckCounts, pair), strict=True)) for pair in names]
         self.counts = [counts for row in self._rows for counts in row.values()]
 
@@ -108,9 +105,7 @@ class LevelAccuracy(_Fresh):
     An agent with scaled constants owes none of them: they have rows apart.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance)
-        self.counts = [CheckCounts(self.scaled(claim)) for claim in claims]
+    apart = True
 
     def check(self) -> None:
         at = LevelStates(self.testbed, self.agent)
@@ -150,11 +145,12 @@ class LinearLevelAccuracy(LevelAccuracy):
     Whatever its scale, an agent owes this and Lemma 16 with the constants of the theory.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, estimates: str, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        self._theory = replace(agent.theory, scale=1.0)
-        self._sound = [CheckCounts(claims[0])] if instance.scale != 1 else []
-        self.counts = [CheckCounts(estimates), *self._sound, *self.counts]
+    def begin(self) -> None:
+        super().begin()
+        self._theory = replace(self.agent.theory, scale=1.0)
+        estimates, frozen, *_ = self.claims
+        self._sound = [CheckCounts(frozen)] if self.instance.scale != 1 else []
+        self.counts[:1] = [CheckCounts(estimates), *self._sound]
 
     def check_errors(self, stage: int, level_state: LevelState, errors: FloatArray) -> None:
         super().check_errors(stage, level_state, errors)

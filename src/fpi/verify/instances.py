@@ -1,4 +1,4 @@
-"""What `fpi verify` claims and what it runs: instances chosen so that the bounds bite.
+"""What `fpi verify` runs: instances chosen so that the bounds bite.
 
 Section 4, FPI-PAC: few stages and small epsilon. Section 5, FPI-Regret: with the constants of the theory little is
 eliminated within thousands of episodes, and only where there are one or two stages and few features. Those with a scale
@@ -18,44 +18,6 @@ from fpi.function_classes import FiniteClass, FunctionClass, GeneralizedLinear, 
 from fpi.testbeds import LogitBandit, TableBandit, TableHubs, Testbed, make
 
 DELTA = 0.05
-CLAIMS: dict[str, dict[str, tuple[str, float | None]]] = {  # what they say, and with which probability they may fail
-    "PAC": {
-        "Lemma 1": ("a stage stores at most D data", None),
-        "Lemma 2": ("stored pairs stay on-policy", None),
-        "Lemma 3": ("the noise of stored returns concentrates", DELTA),
-        "Lemma 4": ("error of estimates from every prefix", DELTA),
-        "Lemma 5": ("error of frozen values", DELTA),
-        "Lemma 6": ("loss of the policy where covered", DELTA),
-        "Theorem 1": ("at most H·D episodes lose more than ε̄", DELTA),
-    },
-    "Regret": {
-        "Lemma 8": ("a stage stores at most D_l data of level l", None),
-        "Lemma 9": ("what is frozen at a level stays the same", None),
-        "Lemma 10": ("pairs stored at a level stay on its policy", None),
-        "Lemma 13": ("the noise of stored returns concentrates, all levels", DELTA),
-        "Lemma 15": ("error of estimates at the frozen prefix of a level", DELTA),
-        "Lemma 16": ("error of frozen values is at most Δ_l", DELTA),
-        "Lemma 20a": ("loss of the policy of a level where covered", DELTA),
-        "Lemma 20b": ("optimal actions survive elimination", DELTA),
-        "Lemma 21": ("an episode loses at most 4H Σ Δ_{l-1}", DELTA),
-        "Lemma 22": ("at most H·ΣD_l episodes have a step at level k or below", None),
-        "Theorem 2": ("regret after every episode", DELTA),
-        "Theorem 3": ("Uniform-PAC: N(ε) for all ε, after every episode", DELTA),
-    },
-    "Eluder": {
-        "Lemma 9 for F": ("what is frozen at a level stays the same", None),
-        "Lemma 10 for F": ("pairs stored at a level stay on its policy", None),
-        "Lemma 20a for F": ("loss of the policy of a level where covered", DELTA),
-        "Lemma 20b for F": ("optimal actions survive elimination", DELTA),
-        "Lemma 21 for F": ("an episode loses at most 4H Σ 2^(1-l)", DELTA),
-        "Lemma 22 for F": ("at most H·ΣD_l episodes have a step at level k or below", None),
-        "Lemma 24": ("a stage stores at most D_l data of level l, for a class F", None),
-        "Lemma 25": ("Q^π is in the confidence sets F_k of all levels", DELTA),
-        "Lemma 26": ("error of frozen values is at most 2^-l", DELTA),
-        "Theorem 3 for F": ("Uniform-PAC, which follows from Lemmas 21 and 22 here too", DELTA),
-        "Theorem 4": ("regret after every episode, for a class F", DELTA),
-    },
-}
 
 
 @dataclass(frozen=True)

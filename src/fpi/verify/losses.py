@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from fpi.testbeds.base import FloatArray, Testbed
+from fpi.testbeds.base import FloatArray
 from fpi.training import Episode
-from fpi.verify.counts import ROUNDING, CheckCounts
+from fpi.verify.counts import ROUNDING
 from fpi.verify.exact import lowest_value
-from fpi.verify.instances import Instance
 from fpi.verify.monitors import DEEPEST, Monitor
 
 THRESHOLDS = 8  # of Theorem 3
@@ -23,9 +21,8 @@ class BadEpisodes(Monitor):
     Counts once more than H D episodes could have lost so much, had they been played by the worst policy.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        self.lowest = lowest_value(testbed)
+    def begin(self) -> None:
+        self.lowest = lowest_value(self.testbed)
         self.thresholds, self.bounds = self.limits()
         self.rows: list[tuple[float, float]] = []
         """What every episode since the last check lost, and could have lost."""
@@ -59,12 +56,13 @@ class Losses(BadEpisodes):
     4 H^2 Delta_l and N falls, so it is enough to look at these. Counts where more episodes could have lost eps.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        self._theory = replace(agent.theory, max_level=agent.levels)
-        super().__init__(testbed, agent, instance)
-        self.counts = [CheckCounts(self.scaled(claim)) for claim in claims]
-        gaps = [agent.level_gap(level) for level in range(1, agent.levels + 1)]
-        self._step_losses = [np.inf, agent.horizon, *(4 * agent.horizon * gap for gap in gaps)]  # by level
+    apart = True
+
+    def begin(self) -> None:
+        self._theory = replace(self.agent.theory, max_level=self.agent.levels)
+        super().begin()
+        horizon, gaps = self.agent.horizon, map(self.agent.level_gap, range(1, self.agent.levels + 1))
+        self._step_losses = [np.inf, horizon, *(4 * horizon * gap for gap in gaps)]  # by level
         self._episodes = 0
         self._regret = np.zeros(2)
         self._steps: list[tuple[float, float, float]] = []
@@ -101,10 +99,9 @@ class LevelCounts(Monitor):
     Counts once there were more episodes than the bound.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
+    def begin(self) -> None:
         self._lowest: list[int] = []
-        self._before = np.zeros(min(DEEPEST, agent.levels), np.int64)
+        self._before = np.zeros(min(DEEPEST, self.agent.levels), np.int64)
         self._episodes = 0
 
     def see(self, episode: Episode) -> None:

@@ -36,12 +36,20 @@ DEEPEST = 6  # levels after which nothing is full in any run here
 class Monitor:
     """Watches one agent on one testbed; `counts` has a row for every claim it checks."""
 
+    apart = False
+    """Whether an agent with scaled constants owes none of the claims: they then have other names."""
+
     def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
         self.testbed = testbed
         self.agent = agent
         self.instance = instance
+        self.claims = claims
         self.leveled = isinstance(agent, LeveledAgent)
-        self.counts = [CheckCounts(claim) for claim in claims]
+        self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing is learned yet."""
 
     def see(self, episode: Episode) -> None:
         """An episode is over."""
@@ -61,10 +69,9 @@ class DatasetSizes(Monitor):
     Looks after every episode. Counts once there were more than D episodes.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        levels = [(level,) for level in range(1, min(DEEPEST, agent.levels) + 1)] if self.leveled else [()]
-        self._cells: list[Cell] = [(stage, *level) for stage in range(agent.horizon) for level in levels]
+    def begin(self) -> None:
+        levels = [(level,) for level in range(1, min(DEEPEST, self.agent.levels) + 1)] if self.leveled else [()]
+        self._cells: list[Cell] = [(stage, *level) for stage in range(self.agent.horizon) for level in levels]
         self._rows: list[list[int]] = []
         self._before = 0
 
@@ -94,8 +101,7 @@ class Stored:
 class _Data(Monitor):
     """Keeps the pairs that the agent has stored."""
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
+    def begin(self) -> None:
         self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
         self._stored = 0
 
@@ -146,9 +152,9 @@ class Concentration(_Data):
     With levels there is a union bound over them.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        self._noise: defaultdict[Cell, _Noise] = defaultdict(lambda: _Noise(testbed.dim, instance.ridge))
+    def begin(self) -> None:
+        super().begin()
+        self._noise: defaultdict[Cell, _Noise] = defaultdict(lambda: _Noise(self.testbed.dim, self.instance.ridge))
 
     def check(self) -> None:
         theory = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0, scale=1.0)
@@ -194,8 +200,8 @@ class TrueFunction(_Data):
     from 0 to `max_value`, could be away.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
+    def begin(self) -> None:
+        super().begin()
         self._checked: defaultdict[Cell, int] = defaultdict(int)
 
     def check(self) -> None:
@@ -216,9 +222,8 @@ class StaysTheSame(Monitor):
     the state was first seen frozen.
     """
 
-    def __init__(self, testbed: Testbed, agent: Any, instance: Instance, *claims: str) -> None:
-        super().__init__(testbed, agent, instance, *claims)
-        self._states = [state for states in pool(testbed, instance.walks) for state in states]
+    def begin(self) -> None:
+        self._states = [state for states in pool(self.testbed, self.instance.walks) for state in states]
         self._frozen: dict[tuple[State, int], tuple[LevelState, int]] = {}
         """As first seen, and how many data this and all lower levels of the stage had."""
         self._looked_at = 0

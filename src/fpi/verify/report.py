@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
-from fpi.verify import instances
 from fpi.verify.counts import Verdict, judge
 from fpi.verify.instances import DELTA, Instance
-from fpi.verify.run import Run, run_all
+from fpi.verify.run import CHECKED, Claim, Run, run_all
 
-CLAIMS = {claim: said for claims in instances.CLAIMS.values() for claim, said in claims.items()}
+
+def _place(claim: Claim) -> tuple[bool, int, str]:
+    """Lemmas before theorems, by number."""
+    return claim.name.startswith("Theorem"), int(re.findall(r"\d+", claim.name)[0]), claim.name
+
+
+CLAIMS = {
+    claim.name: claim
+    for _, claims in groupby(CHECKED, lambda claim: claim.algorithm)
+    for claim in sorted(claims, key=_place)
+}
 YES_OR_NO = ("Lemma 2", "Lemma 9", "Lemma 10", "Lemma 20b")  # nothing to be near to
 HEADS = ("claim", "instances", "checks", "could have failed", "violations", "allowed by δ", "tightest margin")
 
@@ -18,7 +29,8 @@ def tasks(
     suite: Sequence[Instance], seeds: int | None = None, claims: Sequence[str] = tuple(CLAIMS)
 ) -> list[tuple[Instance, int, Sequence[str]]]:
     """Every instance that has one of the claims with its seeds 0, 1, ...; `seeds` overrides how many."""
-    chosen = [each for each in suite if not set(claims).isdisjoint(instances.CLAIMS[each.algorithm])]
+    algorithms = {CLAIMS[claim].algorithm for claim in claims}
+    chosen = [instance for instance in suite if instance.algorithm in algorithms]
     return [(instance, seed, claims) for instance in chosen for seed in range(seeds or instance.seeds)]
 
 
@@ -35,7 +47,7 @@ def verify(
         found += [(run.instance, counts) for counts in run.counts]
         progress(run)
     rows = dict.fromkeys(counts.claim for _, counts in found)
-    verdicts = [judge(claim, CLAIMS[claim][1], found) for claim in claims if claim in rows]
+    verdicts = [judge(claim, CLAIMS[claim].delta, found) for claim in claims if claim in rows]
     extra = [row for row in rows if row not in CLAIMS and row.split(",")[0] in claims]
     return verdicts + [judge(row, DELTA, found, scaled=True) for row in extra]
 
@@ -60,7 +72,7 @@ def cells(verdict: Verdict) -> tuple[str, ...]:
 
 def legend(verdicts: Sequence[Verdict]) -> str:
     """What stands in the table."""
-    lines = [f"{each.claim}: {CLAIMS[each.claim][0]}" for each in verdicts if not each.scaled]
+    lines = [f"{each.claim}: {CLAIMS[each.claim].says}" for each in verdicts if not each.scaled]
     return "\n".join(
         (
             *lines,

@@ -1,4 +1,4 @@
-"""Running the suite: one task for every instance and seed, over several processes."""
+"""The claims, and running the suite: one task for every instance and seed, over several processes."""
 
 from __future__ import annotations
 
@@ -7,45 +7,62 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from fpi.training import Episode
 from fpi.verify.accuracy import LevelAccuracy, LinearLevelAccuracy, PrefixAccuracy
 from fpi.verify.counts import CheckCounts
-from fpi.verify.instances import CLAIMS, Instance
+from fpi.verify.instances import DELTA, Instance
 from fpi.verify.losses import BadEpisodes, LevelCounts, Losses
 from fpi.verify.monitors import Concentration, DatasetSizes, Monitor, OnPolicy, StaysTheSame, TrueFunction
 
-MONITORS: dict[str, tuple[tuple[type[Monitor], tuple[str, ...]], ...]] = {
-    "PAC": (
-        (DatasetSizes, ("Lemma 1",)),
-        (OnPolicy, ("Lemma 2",)),
-        (Concentration, ("Lemma 3",)),
-        (PrefixAccuracy, ("Lemma 4", "Lemma 5", "Lemma 6")),
-        (BadEpisodes, ("Theorem 1",)),
-    ),
-    "Regret": (
-        (DatasetSizes, ("Lemma 8",)),
-        (StaysTheSame, ("Lemma 9",)),
-        (OnPolicy, ("Lemma 10",)),
-        (Concentration, ("Lemma 13",)),
-        (LinearLevelAccuracy, ("Lemma 15", "Lemma 16", "Lemma 20a", "Lemma 20b")),
-        (Losses, ("Lemma 21", "Theorem 2", "Theorem 3")),
-        (LevelCounts, ("Lemma 22",)),
-    ),
+
+class Claim(NamedTuple):
+    """What is said of an algorithm, and what checks it: a monitor of one or several claims."""
+
+    algorithm: str
+    monitor: type[Monitor]
+    name: str
+    says: str
+    delta: float | None = None
+    """The probability with which it may fail; None if it holds always."""
+
+
+CHECKED = (
+    Claim("PAC", DatasetSizes, "Lemma 1", "a stage stores at most D data"),
+    Claim("PAC", OnPolicy, "Lemma 2", "stored pairs stay on-policy"),
+    Claim("PAC", Concentration, "Lemma 3", "the noise of stored returns concentrates", DELTA),
+    Claim("PAC", PrefixAccuracy, "Lemma 4", "error of estimates from every prefix", DELTA),
+    Claim("PAC", PrefixAccuracy, "Lemma 5", "error of frozen values", DELTA),
+    Claim("PAC", PrefixAccuracy, "Lemma 6", "loss of the policy where covered", DELTA),
+    Claim("PAC", BadEpisodes, "Theorem 1", "at most H·D episodes lose more than ε̄", DELTA),
+    Claim("Regret", DatasetSizes, "Lemma 8", "a stage stores at most D_l data of level l"),
+    Claim("Regret", StaysTheSame, "Lemma 9", "what is frozen at a level stays the same"),
+    Claim("Regret", OnPolicy, "Lemma 10", "pairs stored at a level stay on its policy"),
+    Claim("Regret", Concentration, "Lemma 13", "the noise of stored returns concentrates, all levels", DELTA),
+    Claim("Regret", LinearLevelAccuracy, "Lemma 15", "error of estimates at the frozen prefix of a level", DELTA),
+    Claim("Regret", LinearLevelAccuracy, "Lemma 16", "error of frozen values is at most Δ_l", DELTA),
+    Claim("Regret", LinearLevelAccuracy, "Lemma 20a", "loss of the policy of a level where covered", DELTA),
+    Claim("Regret", LinearLevelAccuracy, "Lemma 20b", "optimal actions survive elimination", DELTA),
+    Claim("Regret", Losses, "Lemma 21", "an episode loses at most 4H Σ Δ_{l-1}", DELTA),
+    Claim("Regret", Losses, "Theorem 2", "regret after every episode", DELTA),
+    Claim("Regret", Losses, "Theorem 3", "Uniform-PAC: N(ε) for all ε, after every episode", DELTA),
+    Claim("Regret", LevelCounts, "Lemma 22", "at most H·ΣD_l episodes have a step at level k or below"),
     # The algorithm is that of Section 5, and so are most claims. The paper says that Lemmas 20 and 21 still hold; 9, 10
     # and 22 do not speak of features. And Theorem 3 follows from them, though the appendix does not say so.
-    "Eluder": (
-        (DatasetSizes, ("Lemma 24",)),
-        (TrueFunction, ("Lemma 25",)),
-        (StaysTheSame, ("Lemma 9 for F",)),
-        (OnPolicy, ("Lemma 10 for F",)),
-        (LevelAccuracy, ("Lemma 26", "Lemma 20a for F", "Lemma 20b for F")),
-        (Losses, ("Lemma 21 for F", "Theorem 4", "Theorem 3 for F")),
-        (LevelCounts, ("Lemma 22 for F",)),
-    ),
-}
-"""What watches an agent, and the claims it checks."""
+    Claim("Eluder", DatasetSizes, "Lemma 24", "a stage stores at most D_l data of level l, for a class F"),
+    Claim("Eluder", TrueFunction, "Lemma 25", "Q^π is in the confidence sets F_k of all levels", DELTA),
+    Claim("Eluder", StaysTheSame, "Lemma 9 for F", "what is frozen at a level stays the same"),
+    Claim("Eluder", OnPolicy, "Lemma 10 for F", "pairs stored at a level stay on its policy"),
+    Claim("Eluder", LevelAccuracy, "Lemma 26", "error of frozen values is at most 2^-l", DELTA),
+    Claim("Eluder", LevelAccuracy, "Lemma 20a for F", "loss of the policy of a level where covered", DELTA),
+    Claim("Eluder", LevelAccuracy, "Lemma 20b for F", "optimal actions survive elimination", DELTA),
+    Claim("Eluder", Losses, "Lemma 21 for F", "an episode loses at most 4H Σ 2^(1-l)", DELTA),
+    Claim("Eluder", Losses, "Theorem 4", "regret after every episode, for a class F", DELTA),
+    Claim("Eluder", Losses, "Theorem 3 for F", "Uniform-PAC, which follows from Lemmas 21 and 22 here too", DELTA),
+    Claim("Eluder", LevelCounts, "Lemma 22 for F", "at most H·ΣD_l episodes have a step at level k or below"),
+)
 
 
 @dataclass(frozen=True)
@@ -75,11 +92,12 @@ def run(instance: Instance, seed: int, claims: Collection[str] | None = None, ki
     """Learn once and check the claims. The same instance and seed give the same numbers anywhere."""
     testbed = instance.testbed()
     agent = instance.agent(testbed, kind)
-    asked = set(CLAIMS[instance.algorithm] if claims is None else claims)
+    made = [claim for claim in CHECKED if claim.algorithm == instance.algorithm]
+    checked = {kind: [claim.name for claim in rows] for kind, rows in groupby(made, lambda claim: claim.monitor)}
     monitors = [
-        monitor(testbed, agent, instance, *checked)
-        for monitor, checked in MONITORS[instance.algorithm]
-        if not asked.isdisjoint(checked)
+        monitor(testbed, agent, instance, *names)
+        for monitor, names in checked.items()
+        if claims is None or not set(claims).isdisjoint(names)
     ]
     env = testbed.env(instance.noise)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
