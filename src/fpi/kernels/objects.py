@@ -60,7 +60,7 @@ def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
 
 
 @intrinsic
-def borrow(_: Any, array: types.Array) -> Any:
+def _borrow(_: Any, array: types.Array) -> Any:
     """An array of an object without a reference of one's own, whose counting takes longer than a look-up.
 
     Only while the object is held and does not exchange the array; what is borrowed must not be kept or returned.
@@ -68,11 +68,14 @@ def borrow(_: Any, array: types.Array) -> Any:
 
     def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lent = context.make_array(array)(context, builder, arguments[0])
-        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)
-        lent.parent = cgutils.get_null_value(lent.parent.type)
+        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)  # type: ignore[no-untyped-call]
+        lent.parent = cgutils.get_null_value(lent.parent.type)  # type: ignore[no-untyped-call]
         return lent._getvalue()
 
     return array(array), lend
+
+
+borrow: Any = _borrow
 
 
 @jit
