@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from typing import Any
 
-from fpi.settings import ALGORITHMS, Known, by_name
+from fpi.settings import ALGORITHMS, SettingField, by_name
 
 
 def table() -> Iterator[str]:
@@ -19,7 +19,7 @@ def table() -> Iterator[str]:
         yield f"| `{name}` | {' | '.join(defaults)} | {first.setting.meaning.replace('|', '‖')} | {typed} |"
 
 
-def _default(known: Known) -> str:
+def _default(known: SettingField) -> str:
     value: Any = known.default
     if value is MISSING:
         return "needed"

@@ -24,8 +24,7 @@ from typer.testing import CliRunner
 
 import fpi
 from fpi.algorithms import Agent
-from fpi.cli import app, gif, training
-from fpi.cli import models as cli_models
+from fpi.cli import app, gif, model_environment, train_options, training_run
 from fpi.settings import by_name
 
 FPI = Path(sys.executable).parent / "fpi"
@@ -221,7 +220,7 @@ def test_the_table_tells_the_share_of_frozen_decisions():
     text = train("--log", "m.jsonl", episodes=60)
     for line in map(json.loads, Path("m.jsonl").read_text().splitlines()):
         shares += [line["covered_share"]] * line["length"]
-    assert f"decisions frozen {np.mean(shares):.1%} " in squeezed(text)
+    assert f"decisions at covered states {np.mean(shares):.1%} " in squeezed(text)
     assert np.mean(shares) > 0
 
 
@@ -301,12 +300,12 @@ def test_compiling_is_announced_once_if_it_takes_long(monkeypatch):
     def compile_something():
         numba.njit(lambda x: x + 1)(1)
 
-    monkeypatch.setattr(training, "PATIENCE", math.inf)
-    with training.compiling_announced(said.append):
+    monkeypatch.setattr(training_run, "ANNOUNCE_AFTER", math.inf)
+    with training_run.compiling_announced(said.append):
         compile_something()
     assert said == []
-    monkeypatch.setattr(training, "PATIENCE", -1)
-    with training.compiling_announced(said.append):
+    monkeypatch.setattr(training_run, "ANNOUNCE_AFTER", -1)
+    with training_run.compiling_announced(said.append):
         compile_something()
         compile_something()
     compile_something()
@@ -328,7 +327,7 @@ def test_engines_give_the_same_model_and_table_and_go_on_from_each_other():
     for name in ("auto", "compiled", "gymnasium"):
         text = train("--engine", name, "--seed", 3, model=f"{name}.fpi", episodes=120)
         assert engine_of(text) == ("gymnasium" if name == "gymnasium" else "compiled")
-        told[name] = re.search(r"mean return, first 10%.*decisions frozen \S+", squeezed(text))[0]
+        told[name] = re.search(r"mean return, first 10%.*decisions at covered states \S+", squeezed(text))[0]
     assert told["auto"] == told["compiled"] == told["gymnasium"]
     assert Path("compiled.fpi").read_bytes() == Path("gymnasium.fpi").read_bytes() == Path("auto.fpi").read_bytes()
     for name, other in (("compiled", "gymnasium"), ("gymnasium", "compiled")):
@@ -372,10 +371,10 @@ def test_the_pendulum_of_the_paper_is_compiled():
 def test_portions_end_where_they_are_told_to(monkeypatch):
     """Many small ones give the model of a single one, and Ctrl-C is looked at after each."""
     train(model="whole.fpi", episodes=130)
-    monkeypatch.setattr(training, "PORTION", 50 * 7)  # 7 episodes of 50 steps
+    monkeypatch.setattr(training_run, "STEPS_PER_SLICE", 50 * 7)  # 7 episodes of 50 steps
     portions = []
-    learn = training.compiled.learn
-    monkeypatch.setattr(training.compiled, "learn", lambda *words: portions.append(words[2]) or learn(*words))
+    learn = training_run.compiled.learn
+    monkeypatch.setattr(training_run.compiled, "learn", lambda *words: portions.append(words[2]) or learn(*words))
     train("--checkpoint-every", 20, model="parts.fpi", episodes=130)
     assert portions == [7, 7, 6] * 6 + [7, 3]
     assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
@@ -455,8 +454,8 @@ def test_ctrl_c_keeps_what_compiled_episodes_taught(folder):
 
 
 def test_a_second_ctrl_c_keeps_the_portions_that_are_whole(monkeypatch):
-    monkeypatch.setattr(training, "PORTION", 50 * 7)
-    learn, calls = training.compiled.learn, []
+    monkeypatch.setattr(training_run, "STEPS_PER_SLICE", 50 * 7)
+    learn, calls = training_run.compiled.learn, []
 
     def interrupted(*words):
         calls.append(words)
@@ -464,7 +463,7 @@ def test_a_second_ctrl_c_keeps_the_portions_that_are_whole(monkeypatch):
             raise KeyboardInterrupt
         return learn(*words)
 
-    monkeypatch.setattr(training.compiled, "learn", interrupted)
+    monkeypatch.setattr(training_run.compiled, "learn", interrupted)
     text = train(episodes=100, code=130)
     assert "Stopped by Ctrl-C after 14 of 100 episodes. What was learned is in model.fpi." in text
     assert "mean return, last 10%" in text and fpi.load("model.fpi").episodes == 14
@@ -523,11 +522,11 @@ def test_ctrl_c_before_the_first_episode_ends_leaves_nothing(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_models, "make_environment", interrupted)
+    monkeypatch.setattr(train_options, "make_environment", interrupted)
     assert train(code=130) == "Stopped.\n"
     monkeypatch.undo()
     monkeypatch.setattr(Agent, "learn", interrupted)
-    monkeypatch.setattr(training.compiled, "learn", interrupted)
+    monkeypatch.setattr(training_run.compiled, "learn", interrupted)
     for engine in ("compiled", "gymnasium"):
         text = fpi_("train", "CartPole-v1", "--out", "model.fpi", "--engine", engine, code=130)
         assert "after 0 of 2,000 episodes. Nothing was learned, so nothing is saved." in text
@@ -738,8 +737,10 @@ def no_screen(monkeypatch):
 
 def test_without_a_screen_mujoco_is_told_before_it_is_imported(cart, no_screen, monkeypatch):
     told = []
-    make = cli_models.make_environment
-    monkeypatch.setattr(cli_models, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k))
+    make = model_environment.make_environment
+    monkeypatch.setattr(
+        model_environment, "make_environment", lambda *a, **k: told.append(dict(os.environ)) or make(*a, **k)
+    )
     fpi_("render", "cart.fpi")
     assert {each["MUJOCO_GL"] for each in told} == {"egl"}
     assert Path("policy.gif").exists()
@@ -810,8 +811,8 @@ ERRORS = {
         "not in --reward-range 0.0 1.0. Pass a wider one",
         "`fpi check Acrobot-v1`",
     ),
-    "no such setting": ("train CartPole-v1 --set delt=0.1", "--delt means nothing to --algorithm pac"),
-    "setting of others": ("train CartPole-v1 --set max_level=3", "--set max_level means nothing to --algorithm pac"),
+    "no such setting": ("train CartPole-v1 --set delt=0.1", "--delt does not apply to --algorithm pac"),
+    "setting of others": ("train CartPole-v1 --set max_level=3", "--set max_level does not apply to --algorithm pac"),
     "rarer setting": ("train CartPole-v1 --set delta=2", "delta is 2; pass a probability between 0 and 1"),
     "no pair": ("train CartPole-v1 --set delta", "--set delta is not of the form KEY=VALUE"),
     "reward range": ("train CartPole-v1 --reward-range 1 0", "--reward-range 1.0 0.0 is not a range", "smaller first"),
@@ -820,10 +821,10 @@ ERRORS = {
     "freeze": ("train CartPole-v1 --freeze often", 'freeze is \'often\'; pass "exact", "never", or how many'),
     "option of another algorithm": (
         "train CartPole-v1 --algorithm regret --epsilon 0.1",
-        "--epsilon means nothing to --algorithm regret",
+        "--epsilon does not apply to --algorithm regret",
     ),
-    "option of algorithms with levels": ("train CartPole-v1 --scale 0.1", "--scale means nothing to --algorithm pac"),
-    "class of others": ("train CartPole-v1 --class linear-ball", "--class means nothing to --algorithm pac"),
+    "option of algorithms with levels": ("train CartPole-v1 --scale 0.1", "--scale does not apply to --algorithm pac"),
+    "class of others": ("train CartPole-v1 --class linear-ball", "--class does not apply to --algorithm pac"),
     "no candidates": (
         "train CartPole-v1 --algorithm eluder --class candidates",
         "CartPole-v1 has no list of candidate functions",
@@ -847,7 +848,7 @@ ERRORS = {
     "tiles of numbers": ("train FrozenLake-v1 --features tiles", "State numbers need no tiles"),
     "idle option": (
         "train CartPole-v1 --features fourier --tilings 2",
-        "--tilings means nothing to --features fourier",
+        "--tilings does not apply to --features fourier",
     ),
     "too many tiles": ("train CartPole-v1 --tiles 1000", "more than 10,000,000", "Use fewer tiles"),
     "compiled log": (
@@ -891,7 +892,7 @@ ERRORS = {
     "cut model": ("evaluate cut.fpi", "cut.fpi is", "cut short"),
     "flipped model": ("render flipped.fpi", "flipped.fpi is damaged or cut short"),
     "no model at all": ("evaluate text.fpi", "text.fpi is not a model file"),
-    "odd notes": ("evaluate odd.fpi", "odd.fpi holds notes that fpi never writes"),
+    "odd notes": ("evaluate odd.fpi", "odd.fpi has unexpected notes"),
     "module in a model": ("evaluate module.fpi", "this:Apple-v0", "type this name after the model file"),
     "model from nowhere": ("evaluate nowhere.fpi", "does not know its environment. Type its name after the model file"),
     "wrong environment": ("evaluate good.fpi Acrobot-v1", "the environment has 3 actions, the agent 2"),

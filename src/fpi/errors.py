@@ -14,7 +14,7 @@ class EnvironmentMismatch(FpiError, ValueError):
 
 
 class ModelFileError(FpiError, ValueError):
-    """A model file is damaged, too new, not ours, or does not fit what is asked of it."""
+    """A model file is damaged, written by a newer version, not an fpi file, or incompatible with the arguments."""
 
 
 class SaveError(FpiError, OSError):

@@ -1,4 +1,4 @@
-"""What episodes earned: `History` of learning, `Evaluation` of a learned policy."""
+"""Per-episode results: `History` of learning, `Evaluation` of a learned policy."""
 
 from __future__ import annotations
 

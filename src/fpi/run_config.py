@@ -128,7 +128,7 @@ class RunConfig:
             chosen = {"type": "candidates" if has_candidates else "LinearBall"} if chosen is None else dict(chosen)
             unknown = set(chosen) - {"type", *CLASSES[chosen["type"]]}
             if unknown:
-                raise InputError(f"{', '.join(sorted(unknown))} means nothing to the class {chosen['type']}.")
+                raise InputError(f"{', '.join(sorted(unknown))} is not an argument of the class {chosen['type']}.")
             if chosen["type"] == "candidates":
                 if not has_candidates:
                     raise InputError(

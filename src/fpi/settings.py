@@ -30,7 +30,7 @@ class Setting:
     """What None stands for, where it is allowed."""
 
 
-class Known(NamedTuple):
+class SettingField(NamedTuple):
     """A field of a class of settings."""
 
     name: str
@@ -54,14 +54,14 @@ class Known(NamedTuple):
             self.setting.check(self.name, value)
 
 
-def settings_of(kind: type[Any]) -> tuple[Known, ...]:
+def settings_of(kind: type[Any]) -> tuple[SettingField, ...]:
     """The fields of a class of settings with what is known of them."""
     known = []
     for field in fields(kind):
         plain, setting = get_args(field.type)
         if get_origin(plain) in (Union, types.UnionType):
             plain = functools.reduce(lambda a, b: a | b, (each for each in get_args(plain) if each is not type(None)))
-        known.append(Known(field.name, plain, field.default, setting))
+        known.append(SettingField(field.name, plain, field.default, setting))
     return tuple(known)
 
 
@@ -100,8 +100,8 @@ Explore = Annotated[
 Elimination = Annotated[
     Literal["paper", "stage", "interval"],
     Setting(
-        "How far below the best an action may be and stay. paper: 2H Delta_l. stage: 2 Delta_l for every stage that is "
-        "left, all the proof needs. interval: the errors of the two estimates, and 2 Delta_l for every later stage.",
+        "How far an estimate may lie below the best before its action is eliminated. paper: 2H Delta_l. stage: "
+        "2 Delta_l per stage left, all the proof needs. interval: the errors of both estimates, and 2 Delta_l per later stage.",
         metavar="RULE",
     ),
 ]
@@ -147,9 +147,7 @@ class Settings:
 
 def check_cells(product: str, cells: int, advice: str) -> None:
     if cells > MOST_CELLS:
-        raise InputError(
-            f"{product} is {cells:,}; each has a dataset of its own, and {MOST_CELLS:,} are the most. {advice}"
-        )
+        raise InputError(f"{product} is {cells:,}, above the limit of {MOST_CELLS:,} datasets. {advice}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,10 +175,10 @@ class PACSettings(Settings):
     freeze: Annotated[
         str | int,
         Setting(
-            "How long a frozen decision stays. exact: for ever. never: it follows all data. A number N: only the "
-            "newest N prefixes are kept, as in the paper's experiments (20).",
+            "exact: decisions at covered states never change. never: they use all data. A number N: only the newest N "
+            "prefixes are available, as in the paper's experiments (20).",
             _check_freeze,
-            "HOW",
+            "MODE",
         ),
     ] = "exact"
 
@@ -248,9 +246,9 @@ class EluderSettings(LevelSettings):
 ALGORITHMS: dict[str, type[Settings]] = {"PAC": PACSettings, "Regret": RegretSettings, "Eluder": EluderSettings}
 
 
-def by_name() -> dict[str, dict[str, Known]]:
+def by_name() -> dict[str, dict[str, SettingField]]:
     """Every setting, as each algorithm that has it knows it."""
-    found: dict[str, dict[str, Known]] = {}
+    found: dict[str, dict[str, SettingField]] = {}
     for algorithm, kind in ALGORITHMS.items():
         for known in settings_of(kind):
             found.setdefault(known.name, {})[algorithm] = known

@@ -1,4 +1,4 @@
-"""What may be said about runs: intervals over seeds, paired differences, regret, its growth, and N(eps).
+"""Statistics over runs: intervals over seeds, paired differences, regret, its growth, and N(eps).
 
 Bootstrap intervals are 95% percentiles over resampled seeds, the same in every call. With five seeds they are too
 narrow to decide anything by: of normal numbers they hold the true mean in 85 of 100 cases. Student's interval keeps its

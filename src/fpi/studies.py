@@ -210,7 +210,7 @@ def read(path: Path) -> Study:
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no study: {error}. It takes a TOML file, as in docs/reproduce.md.") from error
+        raise InputError(f"{path} is not a study: {error}. It takes a TOML file, as in docs/reproduce.md.") from error
     try:
         return from_data(path.stem, content)
     except FpiError as error:
@@ -227,7 +227,7 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
     differing = content.get("settings", {"only": {}})
     if not (isinstance(differing, dict) and differing and all(isinstance(each, dict) for each in differing.values())):
         raise InputError(
-            'settings is no list of tables; write a table for each, as in exact.arguments.freeze = "exact".'
+            'settings is not a list of tables; write a table for each, as in exact.arguments.freeze = "exact".'
         )
     names, settings = {}, {}
     for label, own in differing.items():
@@ -248,7 +248,9 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
     if not isinstance(seeds, list | range):
         raise InputError(f"seeds is {seeds!r}; give their number, or a list of them.")
     if not isinstance(content.get("claims", {}), dict):
-        raise InputError('claims is no table; write lines of the form "a sentence" = { above = ["one", "another"] }.')
+        raise InputError(
+            'claims is not a table; write lines of the form "a sentence" = { above = ["one", "another"] }.'
+        )
     claims = tuple(_claim(text, said, names) for text, said in content.get("claims", {}).items())
     for claim in claims:
         lengths = {settings[claim.arguments[which]].episodes for which in ("first", "second")}

@@ -266,7 +266,7 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
             raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
         except (TypeError, ValueError):
             raise EnvironmentMismatch(
-                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is no number. Let the "
+                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is not a number. Let the "
                 "environment return floats."
             ) from None
     rewards[:] = map(float, rewards)
@@ -299,7 +299,7 @@ def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, en
         )
     if report is not None and not report.agrees:
         warnings.warn(
-            f"episode {number + 1}, played again from the same start with the same actions, went another way at step "
+            f"episode {number + 1}, played again from the same start with the same actions, diverged at step "
             f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go "
             "stale and no bound holds. `fpi check` shows more; if the noise can be switched off, do so.",
             NondeterminismWarning,
@@ -435,11 +435,11 @@ def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
         TextColumn("{task.fields[speed]:,.0f} episodes/s"),
         TextColumn("return {task.fields[mean]:.1f}"),
         TextColumn("{task.fields[data]:,} data"),
-        TextColumn("{task.fields[frozen]:.0%} frozen"),
+        TextColumn("{task.fields[covered]:.0%} covered"),
         TimeRemainingColumn(),
     )
     with Progress(*columns) as shown:
-        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, frozen=0.0)
+        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, covered=0.0)
         began = drawn = time.perf_counter()
         done = 0.0
         recent = [0.0] * 4
@@ -447,7 +447,7 @@ def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
         def tick(*more: float) -> None:
             nonlocal drawn, done
             recent[:] = map(sum, zip(recent, more, strict=True))
-            count, ret, steps, frozen = recent
+            count, ret, steps, covered = recent
             now = time.perf_counter()
             if count and (now - drawn > 0.2 or done + count == episodes):
                 done += count
@@ -458,7 +458,7 @@ def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
                     speed=done / max(now - began, 1e-9),
                     mean=ret / count,
                     data=learner.data_stored,
-                    frozen=frozen / steps,
+                    covered=covered / steps,
                 )
                 recent[:] = [0.0] * 4
 

@@ -32,7 +32,9 @@ A = TypeVar("A", bound="Agent")
 D = TypeVar("D")
 
 
-def with_settings(kind: Callable[P, S]) -> Callable[[Callable[[A, D, S], None]], Callable[Concatenate[A, D, P], None]]:
+def init_from_settings(
+    kind: Callable[P, S],
+) -> Callable[[Callable[[A, D, S], None]], Callable[Concatenate[A, D, P], None]]:
     """Make `__init__(self, features, settings)` one that takes every setting as a keyword argument."""
     keywords = [
         each.replace(annotation=get_args(each.annotation)[0])  # without `Annotated`

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpi.algorithms.agent import with_settings
+from fpi.algorithms.agent import init_from_settings
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import LevelBounds
 from fpi.envs import Env
@@ -54,12 +54,12 @@ class Eluder(LeveledAgent):
     settings: EluderSettings
     datasets: ClassDatasets
 
-    @with_settings(EluderSettings)
+    @init_from_settings(EluderSettings)
     def __init__(self, function_class: FunctionClass, settings: EluderSettings) -> None:
         actions, horizon = settings.actions, settings.horizon
         if not isinstance(function_class, FunctionClass):
             raise InputError(
-                f"{function_class!r} is no function class: it needs rows, log_covering and prefixes, as "
+                f"{function_class!r} is not a function class: it needs rows, log_covering and prefixes, as "
                 "fpi.function_classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
             )
         if function_class.actions != actions:
@@ -109,7 +109,7 @@ class Eluder(LeveledAgent):
         return dataset_bound(self.function_class, 2.0**-level, lambda k: self.beta(level, k), self.settings.episodes)
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
-        """Where F_k is at most so wide, f_k errs by no more: the true function is in it."""
+        """If the width of F_k is w, then |f_k - Q^pi| <= w: the true function is in F_k."""
         return 1.0, 0.0
 
     @property

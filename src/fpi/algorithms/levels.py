@@ -218,7 +218,7 @@ class LeveledAgent(Agent):
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
 
-        While learning, l also falls with what was met earlier in an episode; here every state stands for itself.
+        While learning, during learning the level also depends on earlier states of the episode; here it does not.
         """
         level_states = self.level_states(observation, stage)
         action = _frozen_action(level_states)

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms.agent import Agent, linear_constants, with_settings
+from fpi.algorithms.agent import Agent, init_from_settings, linear_constants
 from fpi.algorithms.theory import Constants
 from fpi.data import Act, Dataset
 from fpi.datasets import Datasets
@@ -112,7 +112,7 @@ class PAC(Agent):
     settings: PACSettings
     datasets: Datasets
 
-    @with_settings(PACSettings)
+    @init_from_settings(PACSettings)
     def __init__(self, features: FeatureMap | Callable[..., Any], settings: PACSettings) -> None:
         known = as_feature_map(features, settings.actions)
         super().__init__(settings, Datasets(known, settings.horizon, float(settings.ridge), [float(settings.epsilon)]))

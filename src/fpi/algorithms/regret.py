@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from fpi.algorithms.agent import linear_constants, with_settings
+from fpi.algorithms.agent import init_from_settings, linear_constants
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants, levels
 from fpi.datasets import Datasets
@@ -51,7 +51,7 @@ class Regret(LeveledAgent):
     settings: RegretSettings
     datasets: Datasets
 
-    @with_settings(RegretSettings)
+    @init_from_settings(RegretSettings)
     def __init__(self, features: FeatureMap | Callable[..., Any], settings: RegretSettings) -> None:
         self.ridge = 1 / int(settings.horizon) if settings.ridge is None else float(settings.ridge)
         possible = levels(settings.horizon, settings.misspecification) - 1

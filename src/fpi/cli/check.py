@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def check(
     environment: EnvName,
     horizon: Annotated[
-        int | None, option("Steps of an episode to look at.", "STEPS", None, "the environment's time limit", min=1)
+        int | None, option("Steps of an episode at most.", "STEPS", None, "the environment's time limit", min=1)
     ] = None,
     episodes: Annotated[int, option("Episodes of random actions to play and replay.", "N", min=1)] = 5,
-    seed: Annotated[int, option("Chooses start states and random actions.", "N")] = 0,
+    seed: Annotated[int, option("Random seed of start states and actions.", "N")] = 0,
     action_grid: ActionGrid = None,
     env_args: EnvArgs = None,
 ) -> None:
@@ -36,7 +36,7 @@ def check(
     Example: fpi check CartPole-v1
     """
     from fpi import determinism
-    from fpi.cli import advice, console
+    from fpi.cli import console, episode_estimate
     from fpi.envs import make_environment
 
     env = make_environment(environment, parse_pairs("--env-arg", env_args), action_grid)
@@ -60,7 +60,7 @@ def check(
     steps = horizon or report.time_limit
     if report.ok and features is not None and steps is not None:
         usual = fpi.PAC(features, actions=features.actions, horizon=steps)
-        console.say(advice.covering_advice(usual, "With the defaults of fpi train, covering everything"))
+        console.say(episode_estimate.covering_estimate(usual, "With the defaults of fpi train, covering all states"))
     if not report.ok:
         raise typer.Exit(1)
 

@@ -59,7 +59,7 @@ def bandit(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SaveError(f"--out {out} is no folder to write to: {error.strerror}. Choose another.") from error
+        raise SaveError(f"--out {out} is not a folder to write to: {error.strerror}. Choose another.") from error
     from fpi import compare
     from fpi.cli import console
     from fpi.report import figures

@@ -16,18 +16,18 @@ def evaluate(
     action_grid: ActionGrid = None,
     env_args: EnvArgs = None,
 ) -> None:
-    """Play the learned policy, without learning, and tell how well it does.
+    """Evaluate the learned policy, next to random play from the same start states.
 
-    The return of an episode is the sum of its rewards. Random play from the
-    same start states stands beside it.
+    The return of an episode is the sum of its rewards.
 
     Example: fpi evaluate cartpole.fpi --episodes 100
     """
     from fpi.baselines import Uniform
-    from fpi.cli import console, models
+    from fpi.cli import console
+    from fpi.cli.model_environment import remembered_environment
 
     agent = fpi.load(model)
-    env = models.remembered_environment(agent, model, environment, parse_pairs("--env-arg", env_args), action_grid)
+    env = remembered_environment(agent, model, environment, parse_pairs("--env-arg", env_args), action_grid)
     with console.waiting(f"playing {episodes:,} episodes"):
         played = fpi.evaluate(agent, env, episodes, seed)
         by_chance = fpi.evaluate(Uniform(actions=agent.actions, horizon=agent.horizon), env, episodes, seed).returns
@@ -40,6 +40,6 @@ def evaluate(
         "smallest, largest": f"{returns.min():.2f}, {returns.max():.2f}",
         "steps": f"{steps.mean():.1f} on average, {steps.min():,} to {steps.max():,}",
         "mean return of random play": f"{by_chance.mean():.2f}, from the same start states",
-        "at covered states": f"{played.covered_share:.1%} of decisions",
+        "decisions at covered states": f"{played.covered_share:.1%}",
     }
     console.show_table(f"{model} in {episodes:,} episodes", rows)

@@ -34,7 +34,7 @@ def check_drawable(env: Env) -> None:
     if "rgb_array" not in modes:
         raise EnvironmentMismatch(
             f"this environment cannot be drawn: it has no render mode rgb_array, only {', '.join(modes) or 'none'}. "
-            "`fpi evaluate` tells how well the model does."
+            "`fpi evaluate` reports its returns."
         )
 
 

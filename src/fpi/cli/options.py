@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from fpi.errors import InputError, SaveError
-from fpi.settings import ALGORITHMS, Known, by_name
+from fpi.settings import ALGORITHMS, SettingField, by_name
 
 ENVIRONMENT, LEARNING, SETTINGS, FEATURES, FILES = "Environment", "Learning", "Settings", "Features", "Files"
 
@@ -40,8 +40,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fpi tr
 EnvArgs = Annotated[
     list[str] | None,
     option(
-        "Setting of the environment itself, as gymnasium.make takes it; may be repeated. "
-        "Example: --env-arg is_slippery=false",
+        "Keyword argument of gymnasium.make; may be repeated. Example: --env-arg is_slippery=false",
         "KEY=VALUE",
         ENVIRONMENT,
         False,
@@ -55,8 +54,8 @@ ActionGrid = Annotated[
     ),
 ]
 Episodes = Annotated[int, option("Episodes to play.", "N", min=1)]
-StartSeed = Annotated[int, option("Chooses the start states: the same for every model.", "N")]
-Workers = Annotated[int | None, option("Processes. The numbers do not depend on it.", "N", None, "all cores", min=1)]
+StartSeed = Annotated[int, option("Random seed; the same start states for every model.", "N")]
+Workers = Annotated[int | None, option("Processes. Results do not depend on it.", "N", None, "all cores", min=1)]
 
 
 def parse_pairs(name: str, pairs: Collection[str] | None) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def check_writable(path: Path) -> None:
     """Hours of learning later would be too late."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise SaveError(f"--out {path} cannot be written: there is no folder {folder}. Create it first.")
+        raise SaveError(f"--out {path} cannot be written: there is not a folder {folder}. Create it first.")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise SaveError(f"--out {path} cannot be written: choose the name of a file, in a folder you may write to.")
 
@@ -89,7 +88,7 @@ def check_writable(path: Path) -> None:
 # --- options of the settings ------------------------------------------------------------------------------------------
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+def add_setting_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for every setting that has a metavar; `settings` are those that were typed."""
     mixed = {name for name, known in by_name().items() if _is_mixed(next(iter(known.values())))}
     options = [
@@ -106,12 +105,12 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "settings"]
-    place = next(i for i, each in enumerate(keywords) if each.name == "rarer")
+    place = next(i for i, each in enumerate(keywords) if each.name == "more_settings")
     call.__signature__ = inspect.Signature([*keywords[:place], *options, *keywords[place:]])  # type: ignore[attr-defined]
     return call
 
 
-def _annotation(known: dict[str, Known]) -> Any:
+def _annotation(known: dict[str, SettingField]) -> Any:
     first = next(iter(known.values()))
     meaning = first.setting.meaning
     if len(known) < len(ALGORITHMS):
@@ -122,12 +121,12 @@ def _annotation(known: dict[str, Known]) -> Any:
     ]
 
 
-def _is_mixed(known: Known) -> bool:
+def _is_mixed(known: SettingField) -> bool:
     """A word or a number, which typer cannot tell apart."""
     return bool(known.type == str | int)
 
 
-def _default(known: dict[str, Known]) -> str:
+def _default(known: dict[str, SettingField]) -> str:
     """In words; said once if all algorithms have the same."""
     texts: dict[str, list[str]] = {}
     for algorithm, each in known.items():

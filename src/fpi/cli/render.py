@@ -32,14 +32,15 @@ def render(
     if out.suffix.lower() != ".gif":
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     check_writable(out)
-    from fpi.cli import console, gif, models
+    from fpi.cli import console, gif
+    from fpi.cli.model_environment import remembered_environment
     from fpi.envs import extras_named
 
     gif.choose_offscreen()
     agent = fpi.load(model)
     choice = (agent, model, environment, parse_pairs("--env-arg", env_args), action_grid)
-    gif.check_drawable(models.remembered_environment(*choice))
-    env = models.remembered_environment(*choice, render_mode="rgb_array")
+    gif.check_drawable(remembered_environment(*choice))
+    env = remembered_environment(*choice, render_mode="rgb_array")
     with console.waiting("playing and drawing"), extras_named(environment or str(model)):
         count = gif.write_gif(out, gif.frames(agent, env, episodes, seed), fps or gif.usual_fps(env))
     console.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")

@@ -38,8 +38,8 @@ def reproduce(
     engine: Annotated[
         Literal["gymnasium", "compiled"],
         option(
-            "gymnasium steps Gymnasium's environments, compiled their compiled versions, many times faster. The rows "
-            "of these studies are the same.",
+            "gymnasium steps Gymnasium's environments, compiled their compiled versions, many times faster. Results "
+            "are identical.",
             "NAME",
             RUNNING,
         ),
@@ -53,15 +53,14 @@ def reproduce(
         option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
     ] = None,
     workers: Annotated[
-        int | None, option("Runs at a time. The rows do not depend on it.", "N", RUNNING, "all cores", min=1)
+        int | None, option("Runs at a time. Results do not depend on it.", "N", RUNNING, "all cores", min=1)
     ] = None,
     out: Annotated[Path | None, option("Folder for the results.", "DIR", FILES, "runs/STUDY-SIZE")] = None,
 ) -> None:
-    """Carry out one of the paper's experiments and say, claim by claim, whether it holds here.
+    """Run one of the paper's experiments and report which of its claims hold.
 
-    Kill it whenever you like: the same command goes on where it was, finished
-    runs are kept, and the results are the same to the bit. More seeds in the
-    same folder only add runs.
+    It may be interrupted at any time: the same command resumes it, with results
+    that are identical to the bit. More seeds in the same folder only add runs.
 
     figure1        every Q^π is linear, and yet nothing is Bellman complete
     figure2        CartPole and InvertedPendulum, frozen exactly or not
@@ -74,8 +73,8 @@ def reproduce(
         raise InputError("--address names a Ray cluster: add --backend ray.")
     from fpi import experiment
     from fpi.cli import console
+    from fpi.cli.interrupt import interruptible
     from fpi.cli.progress import live_table
-    from fpi.cli.training import interruptible
     from fpi.experiment import storage
 
     plan = _study(study, quick, full).resized(seeds, episodes)
@@ -138,7 +137,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
     from fpi import _files
     from fpi.cli import console
-    from fpi.cli.report import write_report
+    from fpi.cli.study_report import write_report
     from fpi.experiment import speed
     from fpi.report import read, summarise
 
@@ -199,7 +198,7 @@ def _study(name: str, quick: bool, full: bool) -> Study:
     if name in studies.NAMED:
         return studies.NAMED[name]("quick" if quick else "full" if full else "default")
     if not name.endswith(".toml"):
-        raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
+        raise InputError(f"there is not a study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
         raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
     return studies.read(Path(name))

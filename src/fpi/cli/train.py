@@ -19,11 +19,11 @@ from fpi.cli.options import (
     ActionGrid,
     EnvArgs,
     EnvName,
+    add_setting_options,
     check_writable,
     flag,
     option,
     parse_pairs,
-    with_settings,
 )
 from fpi.errors import InputError
 
@@ -34,7 +34,7 @@ FEATURE = "features."  # the beginning of a --set that is for the features
 
 
 @app.command()
-@with_settings
+@add_setting_options
 def train(
     environment: EnvName,
     episodes: Annotated[int, option("Episodes to play; with --resume, how many more.", "N", LEARNING, min=1)] = 2000,
@@ -53,8 +53,8 @@ def train(
     algorithm: Annotated[
         Literal["pac", "regret", "eluder"] | None,
         option(
-            "pac: one accuracy, --epsilon. regret: finer and finer accuracies by itself, little loss on the way. "
-            "eluder: the same for a --class of functions; it must know all --episodes from the start.",
+            "pac: one accuracy, --epsilon (Algorithm 1). regret: finer and finer accuracy levels, low regret "
+            "(Algorithm 2). eluder: the same for a --class of functions; --episodes is fixed in advance.",
             "NAME",
             LEARNING,
             "pac",
@@ -62,11 +62,11 @@ def train(
     ] = None,
     *,
     settings: dict[str, Any],
-    rarer: Annotated[
+    more_settings: Annotated[
         list[str] | None,
         option(
-            "A rarer setting of the algorithm, or of the features; may be repeated. Example: --set delta=0.01 --set "
-            "features.wrap=true",
+            "Any other setting of the algorithm, or of the features; may be repeated. Example: --set delta=0.01 "
+            "--set features.wrap=true",
             "KEY=VALUE",
             SETTINGS,
             False,
@@ -76,11 +76,10 @@ def train(
     features: Annotated[
         Literal["tiles", "fourier", "rbf", "onehot"] | None,
         option(
-            "How observations are described: tiles, fourier, rbf (radial basis functions), or onehot (numbered states "
-            "only).",
+            "Feature map: tiles, fourier, rbf (radial basis functions), or onehot (Discrete observations only).",
             "KIND",
             FEATURES,
-            "onehot for numbered states, else tiles",
+            "onehot for Discrete observations, else tiles",
         ),
     ] = None,
     tiles: Annotated[int | None, option("tiles: intervals per observation entry.", "N", FEATURES, "4")] = None,
@@ -89,9 +88,8 @@ def train(
     function_class: Annotated[
         Literal["candidates", "linear-ball"] | None,
         option(
-            "eluder: what is known of the sums of rewards to come. candidates: a list of functions that the "
-            "environment brings along, as fpi/TableBandit-v0 and fpi/TableHubs-v0 do. linear-ball: linear in the "
-            "features.",
+            "eluder: the class of functions assumed to contain every Q^pi. candidates: the finite list that comes with "
+            "the environment (fpi/TableBandit-v0, fpi/TableHubs-v0). linear-ball: linear in the features.",
             "KIND",
             FEATURES,
             "candidates if there are some",
@@ -106,9 +104,9 @@ def train(
     env_args: EnvArgs = None,
     out: Annotated[Path, option("Where to write the model.", "FILE", FILES)] = Path("model.fpi"),
     resume: Annotated[
-        bool, flag("--resume", "Go on from the model in --out, as if it had never stopped.", FILES)
+        bool, flag("--resume", "Continue training the model in --out, as if it had never stopped.", FILES)
     ] = False,
-    force: Annotated[bool, flag("--force", "Start anew even if --out or --log is there already.", FILES)] = False,
+    force: Annotated[bool, flag("--force", "Overwrite an existing --out or --log.", FILES)] = False,
     checkpoint_every: Annotated[
         int | None, option("Save every N episodes, in case of a crash.", "N", FILES, "only at the end", min=1)
     ] = None,
@@ -123,14 +121,14 @@ def train(
     Example: fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi
     """
     _refuse_to_overwrite(out, log, resume, force)
-    from fpi.cli import advice, console, models, training
+    from fpi.cli import console, episode_estimate, train_options, training_run
 
     described = {"tiles": tiles, "tilings": tilings, "order": order}
     feature_settings = {name: value for name, value in described.items() if value is not None}
-    for name, value in parse_pairs("--set", rarer).items():
+    for name, value in parse_pairs("--set", more_settings).items():
         own = name.startswith(FEATURE)
         (feature_settings if own else settings)[name.removeprefix(FEATURE)] = value
-    typed = models.Typed(
+    options = train_options.TrainOptions(
         environment=environment,
         env_args=parse_pairs("--env-arg", env_args),
         action_grid=action_grid,
@@ -142,24 +140,26 @@ def train(
         radius=radius,
         seed=seed,
     )
-    env, agent = typed.resume(out) if resume else typed.make(episodes)
+    env, agent = options.resume(out) if resume else options.make(episodes)
     before, began = agent.episodes, time.perf_counter()
     logs = {"--log": log, "--tensorboard": tensorboard}
-    compiled_env = training.choose_engine(engine, agent, env, [name for name, path in logs.items() if path is not None])
+    compiled_env = training_run.choose_engine(
+        engine, agent, env, [name for name, path in logs.items() if path is not None]
+    )
     if not quiet:
         so_far = f" after {before:,} episodes" if before else ""
-        size = f"{agent.actions} actions, {agent.horizon} steps, {advice.size_of(agent.features)}"
+        size = f"{agent.actions} actions, {agent.horizon} steps, {episode_estimate.size_of(agent.features)}"
         taken = "gymnasium" if compiled_env is None else "compiled"
         console.say(f"Learning on {environment}{so_far}, engine {taken}: {size}.")
-        if not before and (told := advice.covering_advice(agent)):
+        if not before and (told := episode_estimate.covering_estimate(agent)):
             console.say(told)
-    tally = training.learn(
+    tally = training_run.learn(
         agent,
         compiled_env or env,
         episodes,
         seed=None if resume else seed or 0,
         progress=not quiet and sys.stdout.isatty(),
-        checkpoints=training.Checkpoints(out, checkpoint_every),
+        checkpoints=training_run.Checkpoints(out, checkpoint_every),
         log=log,
         tensorboard=tensorboard,
         say=(lambda _: None) if quiet else console.say,
@@ -172,12 +172,12 @@ def train(
 
 def _refuse_to_overwrite(out: Path, log: Path | None, resume: bool, force: bool) -> None:
     if resume and force:
-        raise InputError("--resume goes on from --out and --force starts anew: choose one of them.")
+        raise InputError("--resume continues --out and --force overwrites it: choose one of them.")
     check_writable(out)
     for name, path in () if resume or force else (("--out", out), ("--log", log)):
         if path is not None and path.exists():
             raise InputError(
-                f"{name} {path} is there already. Go on from it with --resume, write over it with --force, or choose "
+                f"{name} {path} already exists. Continue it with --resume, overwrite it with --force, or choose "
                 "another name."
             )
 
@@ -191,11 +191,13 @@ def _tell_what_next(agent: Agent, environment: str, episodes: int, done: int, ou
     go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
     if done < episodes:
         kept = (
-            f"What was learned is in {out}. To go on: {go_on}" if done else "Nothing was learned, so nothing is saved."
+            f"What was learned is in {out}. To continue: {go_on}"
+            if done
+            else "Nothing was learned, so nothing is saved."
         )
         typer.echo(f"Stopped by Ctrl-C after {done:,} of {episodes:,} episodes. {kept}", err=True)
         raise typer.Exit(STOPPED)
     model = shlex.quote(str(out))
     next_steps = [f"fpi evaluate {model}", f"fpi render {model}", *([] if left == agent.episodes else [go_on])]
     if not quiet:
-        console.say("\n  ".join([f"The model is in {out}. What next:", *next_steps]))
+        console.say("\n  ".join([f"The model is in {out}. Next steps:", *next_steps]))

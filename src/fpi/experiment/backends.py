@@ -98,7 +98,7 @@ class Local:
 
 
 def _begin_worker() -> None:
-    """Ctrl-C is for the parent to handle; when it is gone, nobody waits for this process."""
+    """Ctrl-C is for the parent to handle; exit when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -162,7 +162,7 @@ class Ray:
             self._ray.init(**where, log_to_driver=False, logging_level="ERROR")
         except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"no Ray cluster answers at {self._address}: {error}. `ray start --head` starts one; leave --address "
+                f"no Ray cluster answers at {self._address}: {error}. `ray start --head` starts one; leave the address "
                 "out to have a small one on this computer."
             ) from error
         return self

@@ -16,7 +16,7 @@ from fpi.run_config import RunConfig
 ENGINES = ("gymnasium", "compiled")
 
 Learn = Callable[[Agent, int, int | None, StaleLog | None], History]
-"""Agent, episodes, the seed at the beginning of a run, and what keeps an eye on stale data."""
+"""Agent, episodes, the seed at the beginning of a run, and the log of stale data."""
 
 
 def make_engine(name: str, setting: RunConfig) -> Learn:

@@ -39,7 +39,7 @@ class Checkpoint:
     """A run between two slices; `model_files.write` takes it as it is."""
 
     tensors: Tensors
-    """The rows and probes so far, in `agent` the bytes of the agent's file, and in `log.*` what tells stale data."""
+    """The rows and probes so far, in `agent` the bytes of its file, in `log.*` the state of the log of stale data."""
     meta: dict[str, Any]
 
     @property

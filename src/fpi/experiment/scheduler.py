@@ -48,7 +48,7 @@ def run_study(
     with storage.locked(out):
         before = storage.read_json(out / "study.json").get("name", study.name)
         if before != study.name:
-            raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another --out.")
+            raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another folder.")
         made_by = {"versions": storage.versions(), "revision": storage.revision()}
         places = {job: RunFolder(out, job, made_by) for job in jobs}
         _files.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
@@ -83,8 +83,8 @@ def _play(
             lost[job] += 1
             if lost[job] > RETRIES:
                 raise RunFailed(
-                    f"{job.id} was lost {lost[job]} times in a row: its worker dies, perhaps for want of memory. "
-                    "All runs keep what they have, and the same command goes on from there."
+                    f"{job.id} lost its worker {lost[job]} times in a row, possibly for lack of memory. "
+                    "Progress is saved: the same command continues."
                 )
             waiting.appendleft(job)
             continue

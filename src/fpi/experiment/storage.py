@@ -35,7 +35,7 @@ class RunFolder:
             name = next(name for name, value in self._identity.items() if made_with[name] != value)
             raise InputError(
                 f"{self.path} holds a run with another {name}: {_difference(made_with[name], self._identity[name])}. "
-                "Choose another --out, or delete that folder."
+                "Choose another folder, or delete that folder."
             )
         if self.finished:  # a kill may have come just before this
             (self.path / "checkpoint.fpi").unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SaveError(f"{self.path} cannot be made: {error.strerror}. Choose another --out.") from error
+            raise SaveError(f"{self.path} cannot be made: {error.strerror}. Choose another folder.") from error
         if not self.manifest:
             self.manifest = {
                 "id": self.job.id,
@@ -106,13 +106,13 @@ def locked(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / ".lock").open("w")
     except OSError as error:
-        raise SaveError(f"Results cannot be written to {out}: {error.strerror}. Choose another --out.") from error
+        raise SaveError(f"Results cannot be written to {out}: {error.strerror}. Choose another folder.") from error
     with file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(
-                f"another command is at work in {out}. Wait for it, stop it, or choose another --out."
+                f"another command is at work in {out}. Wait for it, stop it, or choose another folder."
             ) from error
         yield
 
@@ -133,7 +133,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that may change a bit."""
+    """Of the packages that can affect results."""
     found = {"fpi": fpi.__version__, "python": platform.python_version(), "platform": platform.platform()}
     for name in ("gymnasium", "mujoco", "numba", "numpy", "ray", "safetensors", "scipy"):
         try:

@@ -77,7 +77,9 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
         )
     page.add("numbers", "In numbers", RESULTS_TEXT, tables.numbers(found))
     page.add_charts("stale", "Stale data", STALE_TEXT, charts.shares(found, "stale", "stale share"))
-    page.add_charts("frozen", "Frozen decisions", FROZEN_TEXT, charts.shares(found, "covered_share", "frozen share"))
+    page.add_charts(
+        "frozen", "Decisions at covered states", FROZEN_TEXT, charts.shares(found, "covered_share", "covered share")
+    )
     page.add_charts(
         "exploring", "Exploring episodes", EXPLORING_TEXT, charts.shares(found, "exploring_share", "exploring")
     )

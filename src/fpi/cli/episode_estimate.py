@@ -18,8 +18,8 @@ def size_of(features: Any) -> str:
     return f"{features.dim:,} features ({kind})"
 
 
-def covering_advice(agent: Agent, what: str = "Covering everything") -> str:
-    """How many episodes that takes at most, and what would shorten it; empty where nobody can say."""
+def covering_estimate(agent: Agent, what: str = "Covering all states") -> str:
+    """How many episodes covering all states takes, roughly, and what would shorten it; empty if unknown."""
     further, shorter = "", {TileCoding: ["fewer --tiles or --tilings"], Fourier: ["a lower --order"]}
     if isinstance(agent, PAC):
         epsilon, ridge = agent.settings.epsilon, agent.settings.ridge
@@ -36,6 +36,6 @@ def covering_advice(agent: Agent, what: str = "Covering everything") -> str:
     ways = shorter.get(type(agent.features), [])
     ways += ["a shorter --horizon"] * (horizon > 1) + ["a larger --epsilon"] * (not further and epsilon < 1)
     return (
-        f"{what} takes at most about {horizon * data:,.0f} episodes ({horizon:,} steps × {dim:,} features × "
-        f"{data / dim:.3g} data each){further}; play improves long before."
+        f"{what} takes roughly {horizon * data:,.0f} episodes ({horizon:,} steps × {dim:,} features × "
+        f"{data / dim:.3g} data each){further}; returns improve much earlier."
     ) + (f" What shortens it: {', '.join(ways)}." if ways else "")

@@ -1,9 +1,7 @@
-"""What goes on beside learning: the choice of an engine, the tally of episodes, checkpoints, and Ctrl-C."""
+"""Training from the command line: choice of engine, running statistics, checkpoints, Ctrl-C."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,13 +13,14 @@ import numpy as np
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.callbacks import JsonlLog, TensorBoardLog
+from fpi.cli.interrupt import interruptible
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.training import Callback, Episode, bar
 
-PATIENCE = 2.0  # seconds of silence
-PORTION = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
+ANNOUNCE_AFTER = 2.0  # seconds
+STEPS_PER_SLICE = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
 
 
 def choose_engine(name: str, agent: Agent, env: Env, logs: Sequence[str]) -> CompiledEnv | None:
@@ -63,7 +62,7 @@ class Tally:
             "mean return, first 10%": f"{_mean(self.returns[:tenth]):.2f}",
             "mean return, last 10%": f"{_mean(self.returns[-tenth:]):.2f}",
             "data stored": f"{data_stored:,}",
-            "decisions frozen": f"{self.covered_steps / self.decisions:.1%}",
+            "decisions at covered states": f"{self.covered_steps / self.decisions:.1%}",
             "time": f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min",
         }
 
@@ -79,9 +78,9 @@ class Checkpoints:
         self.path, self.every = path, every
 
     def __call__(self, episode: Episode) -> None:
-        self.look_at(episode.agent)
+        self.save_if_due(episode.agent)
 
-    def look_at(self, agent: Agent) -> None:
+    def save_if_due(self, agent: Agent) -> None:
         if self.every is not None and agent.episodes % self.every == 0:
             agent.save(self.path)
 
@@ -119,7 +118,7 @@ def learn(
                     agent.learn(env, episodes, seed, progress, _after_episode(callbacks, stopping))
         except EnvironmentMismatch as error:
             name = (agent.notes.get("train") or {}).get("environment", "ENV")
-            raise EnvironmentMismatch(f"{error} `fpi check {name}` tells what fits.") from error
+            raise EnvironmentMismatch(f"{error} `fpi check {name}` reports what fits.") from error
         except KeyboardInterrupt:
             pass  # the second one; what follows tells how far it came
         finally:
@@ -139,7 +138,7 @@ def _learn_compiled(
     stopping: Callable[[], bool],
 ) -> None:
     """Learn in portions, which give the bits of one piece; between them is time for all that is not learning."""
-    most, last = max(1, PORTION // agent.horizon), agent.episodes + episodes
+    most, last = max(1, STEPS_PER_SLICE // agent.horizon), agent.episodes + episodes
     with bar(agent, episodes if progress else 0) as tick:
         while agent.episodes < last and not stopping():
             portion = int(min(most, last - agent.episodes, checkpoints.left(agent)))
@@ -149,7 +148,7 @@ def _learn_compiled(
             steps, covered = int(history.lengths.sum()), int(history.covered_steps.sum())
             tally.add(history.returns.tolist(), steps, covered)
             tick(portion, float(history.returns.sum()), steps, covered)
-            checkpoints.look_at(agent)
+            checkpoints.save_if_due(agent)
 
 
 @contextmanager
@@ -162,7 +161,7 @@ def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
     class Listener(event.Listener):
         def on_start(self, _: Any) -> None:
             nonlocal said
-            if not said and time.perf_counter() - began > PATIENCE:
+            if not said and time.perf_counter() - began > ANNOUNCE_AFTER:
                 said = True
                 say("Compiling for this computer, which takes up to a minute; later runs start at once.")
 
@@ -171,28 +170,6 @@ def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Listener()):
         yield
-
-
-@contextmanager
-def interruptible(when: str) -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed.
-
-    The first one waits for a moment at which all files agree, told in words (`when`); a second one stops at once.
-    """
-    asked = False
-
-    def ask(*_: Any) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        text = f"\nStopping {when}; Ctrl-C again stops at once.\n"
-        os.write(2, text.encode())  # print may be interrupted itself
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _after_episode(callbacks: Sequence[Callback], stopping: Callable[[], bool]) -> Callback:
