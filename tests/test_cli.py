@@ -878,8 +878,8 @@ ERRORS = {
     ),
     "env-arg": ("train CartPole-v1 --env-arg gravity", "--env-arg gravity is not of the form KEY=VALUE"),
     "unknown env-arg": ("train CartPole-v1 --env-arg gravy=1", "--env-arg gravy=1 could not be made", "'gravy'"),
-    "existing model": ("train CartPole-v1 --out good.fpi", "--out good.fpi is there already", "--resume", "--force"),
-    "existing log": ("train CartPole-v1 --out new.fpi --log log.jsonl", "--log log.jsonl is there already"),
+    "existing model": ("train CartPole-v1 --out good.fpi", "--out good.fpi already exists", "--resume", "--force"),
+    "existing log": ("train CartPole-v1 --out new.fpi --log log.jsonl", "--log log.jsonl already exists"),
     "resume and force": ("train CartPole-v1 --out good.fpi --resume --force", "choose one of them"),
     "nothing to resume": ("train CartPole-v1 --out none.fpi --resume", "Could not read none.fpi: No such file"),
     "resume otherwise": ("train CartPole-v1 --out good.fpi --resume --epsilon 2", "made with --epsilon 1.0, not 2.0"),
@@ -1003,7 +1003,7 @@ def test_warnings_are_one_line():
     (warning,) = [line for line in text.splitlines() if line.startswith("Warning: ")]
     assert "ranges measured in 1000 random steps" in warning
     text = fpi_("train", "fpi-tests/RandomFromStep2-v0", "--horizon", 4, "--episodes", 4, "--out", "random.fpi")
-    assert "went another way at step 2" in text
+    assert "diverged at step 2" in text
     assert "Warning: The environment CartPole-v0 is out of date" in fpi_("check", "CartPole-v0")
 
 

@@ -294,7 +294,7 @@ def test_learn_takes_over_the_actions_of_the_grid(tmp_path):
 def test_learn_shows_the_same_bar(capsys):
     cartpole_agent().learn(gym.make("CartPole-v1"), 40, seed=0, progress=True, engine="compiled")
     said = " ".join(capsys.readouterr().out.split())
-    assert "40/40" in said and "episodes/s" in said and "data" in said and "% frozen" in said
+    assert "40/40" in said and "episodes/s" in said and "data" in said and "% covered" in said
 
 
 def changed_cart(**attributes):

@@ -230,7 +230,7 @@ def test_warnings_of_a_run_stand_in_its_manifest(tmp_path):
     noisy = replace(CARTPOLE, env="test/Noisy-v0", episodes=20, features={**TILES, **RANGES})
     run_study(study(0, only=noisy), tmp_path, backend=Local(1, start="fork"))
     (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("runs/*/manifest.json"))
-    assert "went another way" in manifest["warnings"][0]
+    assert "diverged" in manifest["warnings"][0]
 
 
 def test_an_error_of_the_environment_arrives_as_it_is(tmp_path):
@@ -291,7 +291,7 @@ def test_stopping_keeps_what_was_played(undisturbed, tmp_path):
 def test_another_setting_does_not_mix_with_what_is_there(tmp_path):
     run_study(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, backend=Local(1, start="fork"))
     before = rows(tmp_path)
-    with pytest.raises(InputError, match="another setting: episodes: 5 there, 6 here. Choose another --out"):
+    with pytest.raises(InputError, match="another setting: episodes: 5 there, 6 here. Choose another folder"):
         run_study(study(0, exact=replace(CARTPOLE, episodes=6)), tmp_path)
     with pytest.raises(InputError, match="another engine: 'gymnasium' there, 'compiled' here"):
         run_study(study(0, exact=replace(CARTPOLE, episodes=5)), tmp_path, engine="compiled")
@@ -316,7 +316,7 @@ def test_one_command_at_a_time(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SaveError, match="Choose another --out"):
+    with pytest.raises(SaveError, match="Choose another folder"):
         run_study(study(0), tmp_path / "file" / "out")
 
 

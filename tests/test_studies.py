@@ -179,9 +179,9 @@ def test_the_same_command_again_has_nothing_to_do(figure_2):
         ("figure3", "there is no study figure3; choose figure1"),
         ("figure2 --quick --full", "choose one of them"),
         ("figure2 --address localhost:1", "add --backend ray"),
-        ("freezing --engine compiled --out /dev/null/x", "Choose another --out"),
+        ("freezing --engine compiled --out /dev/null/x", "Choose another folder"),
         (f"{EXAMPLE} --quick", "leave --quick and --full out"),
-        ("nothing.toml", "nothing.toml is no study"),
+        ("nothing.toml", "nothing.toml is not a study"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(words, what):
@@ -284,7 +284,7 @@ def test_own_settings_share_what_they_have_in_common():
         ({"settings": {"a": {"frieze": 1}}}, "setting a: frieze: unknown field"),
         ({"claims": {"it helps": {"above": ["only", "none"]}}}, "give two of the settings only"),
         ({"settings": {"_a": {}}}, "begins with a letter or digit"),
-        ({"claims": "it helps"}, "claims is no table"),
+        ({"claims": "it helps"}, "claims is not a table"),
         (
             {"settings": {"a": {}, "b": {"episodes": 7}}, "claims": {"same": {"equal": ["a", "b"]}}},
             "claim 'same' compares runs of 7 and",
@@ -304,5 +304,5 @@ def test_missing_fields_and_bad_toml_are_named(tmp_path):
     with pytest.raises(InputError, match=r"mine.toml: setting only: env, episodes is missing"):
         studies.read(path)
     path.write_text("env = \n")
-    with pytest.raises(InputError, match=r"mine.toml is no study: .*line 1"):
+    with pytest.raises(InputError, match=r"mine.toml is not a study: .*line 1"):
         studies.read(path)

@@ -101,7 +101,8 @@ Elimination = Annotated[
     Literal["paper", "stage", "interval"],
     Setting(
         "How far an estimate may lie below the best before its action is eliminated. paper: 2H Delta_l. stage: "
-        "2 Delta_l per stage left, all the proof needs. interval: the errors of both estimates, and 2 Delta_l per later stage.",
+        "2 Delta_l per stage left, all the proof needs. interval: the errors of both estimates, and 2 Delta_l per "
+        "later stage.",
         metavar="RULE",
     ),
 ]

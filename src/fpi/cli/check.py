@@ -60,7 +60,7 @@ def check(
     steps = horizon or report.time_limit
     if report.ok and features is not None and steps is not None:
         usual = fpi.PAC(features, actions=features.actions, horizon=steps)
-        console.say(episode_estimate.covering_estimate(usual, "With the defaults of fpi train, covering all states"))
+        console.say(episode_estimate.covering_estimate(usual, "With the defaults of fpi train, covering everything"))
     if not report.ok:
         raise typer.Exit(1)
 

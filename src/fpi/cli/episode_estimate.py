@@ -18,7 +18,7 @@ def size_of(features: Any) -> str:
     return f"{features.dim:,} features ({kind})"
 
 
-def covering_estimate(agent: Agent, what: str = "Covering all states") -> str:
+def covering_estimate(agent: Agent, what: str = "Covering everything") -> str:
     """How many episodes covering all states takes, roughly, and what would shorten it; empty if unknown."""
     further, shorter = "", {TileCoding: ["fewer --tiles or --tilings"], Fourier: ["a lower --order"]}
     if isinstance(agent, PAC):
@@ -36,6 +36,6 @@ def covering_estimate(agent: Agent, what: str = "Covering all states") -> str:
     ways = shorter.get(type(agent.features), [])
     ways += ["a shorter --horizon"] * (horizon > 1) + ["a larger --epsilon"] * (not further and epsilon < 1)
     return (
-        f"{what} takes roughly {horizon * data:,.0f} episodes ({horizon:,} steps × {dim:,} features × "
-        f"{data / dim:.3g} data each){further}; returns improve much earlier."
+        f"{what} takes at most about {horizon * data:,.0f} episodes ({horizon:,} steps × {dim:,} features × "
+        f"{data / dim:.3g} data each){further}; play improves long before."
     ) + (f" What shortens it: {', '.join(ways)}." if ways else "")
