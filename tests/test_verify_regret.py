@@ -156,7 +156,7 @@ def test_brackets_hold_every_policy_that_agrees_where_covered():
 def test_a_state_that_levels_do_not_cover_has_no_action():
     testbed, agent, level_states = learned(ARMS, 100)
     state = testbed.held_out(1)[0]
-    last = len(level_states(state))
+    last = len(level_states.of(state))
     assert level_states.action(state, last - 1) == agent.predict(testbed.observation(state), 0)
     assert level_states.action(state, last) is None and level_states.action(state, last + 1) is None
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.errors import InputError, MissingExtra, SaveError
+from fpi.errors import InputError, SaveError, importing
 from fpi.testbeds import Testbed
 from fpi.training import Episode
 
@@ -125,14 +125,9 @@ class TensorBoardLog(_Log):
     """The numbers of `JsonlLog` as scalars for TensorBoard: `tensorboard --logdir FOLDER` shows them."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        try:
+        with importing("tensorboard", "A log for TensorBoard needs tensorboard"):
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise MissingExtra(
-                "TensorBoard is not installed. Logs for it are an extra: "
-                'pip install "frozen-policy-iteration[tensorboard]".'
-            ) from error
         self.folder = Path(folder)
         self._events, self._summaries = event_pb2, summary_pb2
         with _writing(self.folder):

@@ -1,5 +1,8 @@
 """The errors of fpi. Each text says what happened, why it matters, and what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class FpiError(Exception):
     """Base of every error raised on purpose by fpi."""
@@ -23,6 +26,17 @@ class SaveError(FpiError, OSError):
 
 class MissingExtra(FpiError, ImportError):
     """An optional dependency is not installed."""
+
+
+@contextmanager
+def importing(extra: str, who_needs_what: str) -> Iterator[None]:
+    """Where an import fails, say which extra of fpi brings it."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(
+            f'{who_needs_what}, which is not installed: pip install "frozen-policy-iteration[{extra}]".'
+        ) from error
 
 
 class NondeterminismWarning(UserWarning):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.errors import InputError, MissingExtra
+from fpi.errors import InputError, importing
 from fpi.statistics import Interval, bootstrap_interval, last_tenth
 
 if TYPE_CHECKING:
@@ -117,12 +117,8 @@ class Evaluation(_Episodes):
 
 
 def data_frame(columns: Mapping[str, NDArray[Any]]) -> DataFrame:
-    try:
+    with importing("pandas", "to_frame needs pandas"):
         import pandas
-    except ImportError as error:
-        raise MissingExtra(
-            'to_frame needs pandas, which is not installed: pip install "frozen-policy-iteration[pandas]".'
-        ) from error
     return pandas.DataFrame(dict(columns))
 
 

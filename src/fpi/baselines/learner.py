@@ -13,16 +13,17 @@ from fpi import training
 from fpi._validation import check_positive, check_real, check_whole
 from fpi.baselines import _ridge
 from fpi.data import Act
-from fpi.envs import Env, RewardRange
+from fpi.envs import RewardRange
 from fpi.features import FeatureMap, as_feature_map
-from fpi.history import History
-from fpi.training import Callback, TrainingState
+from fpi.training import TrainingState
 
 
 class Baseline:
     """A method that `fpi.training.learn` can drive; it adds how it acts (`begin_episode`) and what it would do now."""
 
-    def __init__(self, actions: int, horizon: int, reward_range: tuple[float, float]) -> None:
+    learn = training.learn
+
+    def __init__(self, *, actions: int, horizon: int = 1, reward_range: tuple[float, float] = (0.0, 1.0)) -> None:
         check_whole("actions", actions, least=1)
         check_whole("horizon", horizon, least=1)
         self.actions, self.horizon = int(actions), int(horizon)
@@ -34,17 +35,6 @@ class Baseline:
 
     def predict(self, observation: Any, stage: int) -> int:
         raise NotImplementedError
-
-    def learn(
-        self,
-        env: Env,
-        episodes: int,
-        seed: int | None = None,
-        progress: bool = False,
-        callback: Callback | None = None,
-    ) -> History:
-        """Play and learn, exactly as `fpi.PAC.learn` does."""
-        return training.learn(self, env, episodes, seed, progress, callback)
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         self.training_state = training_state
@@ -75,7 +65,7 @@ class LinearBandit(Baseline):
         theta_bound: float | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(actions, 1, reward_range)
+        super().__init__(actions=actions, reward_range=reward_range)
         check_positive("ridge", ridge)
         check_real("scale", scale, "a finite number of at least 0", lambda x: x >= 0)
         check_real("delta", delta, "a probability between 0 and 1", lambda x: 0 < x < 1)

@@ -13,9 +13,6 @@ from fpi.training import Decision, TrainingState
 class Uniform(Baseline):
     """Every action with the same probability at every step, for any horizon. It learns nothing."""
 
-    def __init__(self, *, actions: int, horizon: int = 1, reward_range: tuple[float, float] = (0.0, 1.0)) -> None:
-        super().__init__(actions, horizon, reward_range)
-
     def begin_episode(self, training_state: TrainingState) -> Act:
         return lambda _, stage: (self._action(training_state.seed, training_state.episodes, stage), False)
 

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from fpi._files import write_bytes
-from fpi.errors import MissingExtra
+from fpi.errors import importing
 from fpi.report import charts, figures, tables
 from fpi.report.charts import Chart
 from fpi.report.results import Results
@@ -53,12 +53,8 @@ def write_page(results: Results) -> Path:
 
 
 def _plotly() -> str:
-    try:
+    with importing("report", "page.html needs plotly"):
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtra(
-            'page.html needs plotly, which is not installed: pip install "frozen-policy-iteration[report]".'
-        ) from error
     return str(get_plotlyjs())
 
 

@@ -47,6 +47,8 @@ class Testbed(ABC):
     highest: State
     finite: bool = True
     """Whether all states can come back."""
+    ordered: bool = False
+    """Whether starts follow the number of the episode instead of chance."""
     misspecification: float = 0.0
     """kappa: Q^pi is within this of <phi, theta^pi> for every policy pi."""
 
@@ -71,11 +73,6 @@ class Testbed(ABC):
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> State:
         """A random start state."""
-
-    @property
-    def ordered(self) -> bool:
-        """Whether starts follow the number of the episode instead of chance."""
-        return False
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         """Where the episode of this number (from 0) begins."""

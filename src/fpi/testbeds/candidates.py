@@ -144,20 +144,13 @@ class LogitBandit(Contextual):
         if self.radius == 0:
             raise InputError("radius=0 would make all arms alike: pass a number above 0, for example 2.")
         self._lay_out(self.K, 1, (self.d + 1, 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
-        self._rise = _logistic(self.radius) - 0.5
-        slope = self._rise / self.radius
+        self.slope = _logistic(self.radius) - 0.5  # of the chord, for arms along w
+        slope = self.slope / self.radius
         furthest = (1 + math.sqrt(1 - 4 * slope)) / 2  # where the logistic function has the slope of the chord
         self.misspecification = furthest - 0.5 - slope * math.log(furthest / (1 - furthest))
 
-    def next(self, state: State, action: int) -> None:
-        return None
-
     def mean(self, state: State, action: int) -> float:
-        along: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[0])
-        return _logistic(self.radius * along)
-
-    def weights(self, stage: int, value: Value) -> FloatArray:
-        return np.append(0.5, self._rise * self._arm_weights[0]) / self._scales[0]
+        return _logistic(self.radius * self._arm(state, action))
 
     @property
     def arms(self) -> Arms:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,11 +22,11 @@ CANDIDATES = 16
 class Contextual(Testbed):
     """Stage 0 is a context; feature blocks are [arm | side | goal | junk], some of them empty.
 
-    Unless a family says otherwise, a state is (stage, number of the context or hub), and every one has a choice.
+    Unless a family says otherwise it is the only stage, and a state is (stage, number of the context or hub).
     """
 
     finite = False
-    slope: ClassVar[float] = 0.4
+    slope = 0.4
     seed: int
     _widths: tuple[int, int, int, int]
     _scales: tuple[float, float, float, float]
@@ -47,11 +46,18 @@ class Contextual(Testbed):
         rows: FloatArray = _hash.choice_rows(self.seed, state, self.actions, self._widths, self._scales, last)
         return rows
 
-    def mean(self, state: State, action: int) -> float:
-        arm: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[state[0]])
-        return 0.5 + self.slope * arm
+    def next(self, state: State, action: int) -> State | None:
+        return None
 
-    def _arm_theta(self, stage: int) -> FloatArray:
+    def mean(self, state: State, action: int) -> float:
+        return 0.5 + self.slope * self._arm(state, action)
+
+    def _arm(self, state: State, action: int) -> float:
+        """<u, w> of a hidden unit vector w."""
+        along: float = _hash.along(self.seed, _hash.ARM, state, action, self._arm_weights[state[0]])
+        return along
+
+    def weights(self, stage: int, value: Value) -> FloatArray:
         return np.append(0.5, self.slope * self._arm_weights[stage]) / self._scales[0]
 
     def _goal(self, state: State, action: int) -> int:
@@ -77,23 +83,14 @@ class LinBandit(Contextual):
     order: str = "random"
     seed: int = 0
 
-    slope: ClassVar[float] = 0.5
+    slope = 0.5
 
     def __post_init__(self) -> None:
         check_sizes(self, d=2, K=2, seed=0)
         if self.order not in ("random", "drifting"):
             raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
+        self.ordered = self.order == "drifting"
         self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))
-
-    def next(self, state: State, action: int) -> None:
-        return None
-
-    def weights(self, stage: int, value: Value) -> FloatArray:
-        return self._arm_theta(stage)
-
-    @property
-    def ordered(self) -> bool:
-        return self.order == "drifting"
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         if not self.ordered:
@@ -128,7 +125,7 @@ class HubNet(Contextual):
 
     def weights(self, stage: int, value: Value) -> FloatArray:
         hubs = np.array([value((stage + 1, hub)) if stage < self.B else 0.0 for hub in range(self.m)])
-        return np.concatenate([self._arm_theta(stage), hubs / self._scales[2]])
+        return np.concatenate([super().weights(stage, value), hubs / self._scales[2]])
 
 
 @dataclass
@@ -199,7 +196,7 @@ class HubCorridor(Contextual):
         arm, side, goals, _ = self._widths
         place = stage % 3  # in a hub or context, first in a corridor, second in a corridor
         if place == 0:
-            theta[:arm] = self._arm_theta(stage)
+            theta[:arm] = super().weights(stage, value)
         elif place == 2:
             theta[:arm] = -np.append(0.25, 0.2 * self._arm_weights[stage - 1]) / self._scales[0]
         if stage < self.horizon - 1:

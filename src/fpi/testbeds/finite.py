@@ -165,7 +165,7 @@ class Trap(Testbed):
         check_sizes(self, M=1, Lc=1, K=2, **({} if self.phase is None else {"phase": 0}))
         check_number("p", self.p)
         check_number("w", self.w, 100)
-        self.actions, self.horizon = int(self.K), 1 + self.Lc
+        self.actions, self.horizon, self.ordered = int(self.K), 1 + self.Lc, self.phase is not None
         self.dim = max(self.M + 2, self.M * self.K)
         self.lowest, self.highest = (0, 0), (self.horizon, self.M)
         self._ratio = self.good / self.pays
@@ -206,10 +206,6 @@ class Trap(Testbed):
 
     def draw(self, rng: np.random.Generator) -> State:
         return 0, self.M if rng.random() < self.p else int(rng.integers(self.M))
-
-    @property
-    def ordered(self) -> bool:
-        return self.phase is not None
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         if self.phase is None:

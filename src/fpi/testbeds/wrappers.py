@@ -17,7 +17,7 @@ class _Changed(Testbed):
     base: Testbed
 
     def __post_init__(self) -> None:
-        for name in ("actions", "horizon", "dim", "lowest", "highest", "finite", "misspecification"):
+        for name in ("actions", "horizon", "dim", "lowest", "highest", "finite", "ordered", "misspecification"):
             setattr(self, name, getattr(self.base, name))
 
     def next(self, state: State, action: int) -> State | None:
@@ -41,10 +41,6 @@ class _Changed(Testbed):
 
     def draw(self, rng: np.random.Generator) -> State:
         return self.base.draw(rng)
-
-    @property
-    def ordered(self) -> bool:
-        return self.base.ordered
 
     def start(self, rng: np.random.Generator, episode: int) -> State:
         return self.base.start(rng, episode)

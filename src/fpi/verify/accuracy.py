@@ -114,7 +114,7 @@ class LevelAccuracy(_Fresh):
             for state in states:
                 best = self.testbed.optimal_action_values(state)
                 room = best - self.testbed.backup(state, self.lowest)
-                for level_state in at(state):
+                for level_state in at.of(state):
                     values = brackets(level_state.level).of_actions(state)
                     errors = np.abs(level_state.values - values)[:, level_state.allowed]
                     self.check_errors(stage, level_state, errors)

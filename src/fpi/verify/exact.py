@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -34,18 +35,11 @@ class LevelStates:
     """How states stand at the levels of an agent, remembered for as long as nothing is learned."""
 
     def __init__(self, testbed: Testbed, agent: LeveledAgent) -> None:
-        self._testbed = testbed
-        self._agent = agent
-        self._known: dict[State, tuple[LevelState, ...]] = {}
-
-    def __call__(self, state: State) -> tuple[LevelState, ...]:
-        if state not in self._known:
-            self._known[state] = self._agent.level_states(self._testbed.observation(state), state[0])
-        return self._known[state]
+        self.of = cache(lambda state: agent.level_states(testbed.observation(state), state[0]))
 
     def action(self, state: State, level: int) -> int | None:
         """pi^(l)(s) if levels 1 to l cover the state."""
-        level_states = self(state)
+        level_states: tuple[LevelState, ...] = self.of(state)
         return level_states[level - 1].action if level <= len(level_states) else None
 
 

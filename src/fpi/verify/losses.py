@@ -63,7 +63,6 @@ class Losses(BadEpisodes):
         super().begin()
         horizon, gaps = self.agent.horizon, map(self.agent.level_gap, range(1, self.agent.levels + 1))
         self._step_losses = [np.inf, horizon, *(4 * horizon * gap for gap in gaps)]  # by level
-        self._episodes = 0
         self._regret = np.zeros(2)
         self._steps: list[tuple[float, float, float]] = []
 
@@ -86,10 +85,10 @@ class Losses(BadEpisodes):
     def check(self) -> None:
         self.counts[0].add(*np.array(self._steps).T)
         self._steps.clear()
-        episodes = self._episodes + np.arange(1, len(self.rows) + 1)
+        episodes = self.last_episodes(len(self.rows))
         regret = self._regret + np.cumsum(self.rows, axis=0)
         self.counts[1].add(regret[:, 0], self._theory.regret_bound(episodes), regret[:, 1])
-        self._episodes, self._regret = self._episodes + len(episodes), regret[-1]
+        self._regret = regret[-1]
         super().check()
 
 
@@ -102,7 +101,6 @@ class LevelCounts(Monitor):
     def begin(self) -> None:
         self._lowest: list[int] = []
         self._before = np.zeros(min(DEEPEST, self.agent.levels), np.int64)
-        self._episodes = 0
 
     def see(self, episode: Episode) -> None:
         self._lowest.append(min(self.agent.played))
@@ -110,9 +108,7 @@ class LevelCounts(Monitor):
     def check(self) -> None:
         levels = np.arange(1, len(self._before) + 1)
         counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
-        episodes = self._episodes + np.arange(1, len(counts) + 1)
         bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
-        self.counts[0].add(counts, bounds, episodes[:, None])
+        self.counts[0].add(counts, bounds, self.last_episodes(len(counts))[:, None])
         self._before = counts[-1]
-        self._episodes += len(counts)
         self._lowest.clear()

@@ -57,6 +57,10 @@ class Monitor:
     def check(self) -> None:
         """Check what is not checked after every episode."""
 
+    def last_episodes(self, n: int) -> NDArray[np.int64]:
+        """The numbers of the last n episodes, from 1 on."""
+        return np.arange(self.agent.episodes - n, self.agent.episodes) + 1
+
     def scaled(self, claim: str) -> str:
         """The name of a claim with the constants of the instance."""
         symbol = "β" if self.instance.algorithm == "Eluder" else "α"
@@ -73,17 +77,14 @@ class DatasetSizes(Monitor):
         levels = [(level,) for level in range(1, min(DEEPEST, self.agent.levels) + 1)] if self.leveled else [()]
         self._cells: list[Cell] = [(stage, *level) for stage in range(self.agent.horizon) for level in levels]
         self._rows: list[list[int]] = []
-        self._before = 0
 
     def see(self, episode: Episode) -> None:
         self._rows.append([self.agent.datasets.size(*cell) for cell in self._cells])
 
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
-        episodes = self._before + np.arange(1, len(self._rows) + 1)
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
-        self.counts[0].add(np.array(self._rows), bounds, episodes[:, None])
-        self._before += len(self._rows)
+        self.counts[0].add(np.array(self._rows), bounds, self.last_episodes(len(self._rows))[:, None])
         self._rows.clear()
 
 
@@ -254,13 +255,8 @@ class StaysTheSame(Monitor):
 
 def _same(one: LevelState, other: LevelState) -> bool:
     """To the last bit; values of actions that are not allowed are NaN."""
-    return (
-        (one.covered, one.action) == (other.covered, other.action)
-        and _equal(one.values, other.values)
-        and _equal(one.allowed, other.allowed)
-        and _equal(one.survives, other.survives)
-    )
-
-
-def _equal(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
-    return one is not None and other is not None and np.array_equal(one, other, equal_nan=True)
+    for name in ("covered", "action", "values", "allowed", "survives"):
+        now, then = (np.asarray(getattr(each, name), np.float64) for each in (one, other))  # None becomes NaN
+        if not np.array_equal(now, then, equal_nan=True):
+            return False
+    return True
