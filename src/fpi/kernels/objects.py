@@ -59,8 +59,7 @@ def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
     return found
 
 
-@intrinsic
-def borrow(_: Any, array: types.Array) -> Any:
+def _borrow(_: Any, array: types.Array) -> Any:
     """An array of an object without a reference of one's own, whose counting takes longer than a look-up.
 
     Only while the object is held and does not exchange the array; what is borrowed must not be kept or returned.
@@ -68,11 +67,14 @@ def borrow(_: Any, array: types.Array) -> Any:
 
     def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lent = context.make_array(array)(context, builder, arguments[0])
-        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)
-        lent.parent = cgutils.get_null_value(lent.parent.type)
+        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)  # type: ignore[no-untyped-call]
+        lent.parent = cgutils.get_null_value(lent.parent.type)  # type: ignore[no-untyped-call]
         return lent._getvalue()
 
     return array(array), lend
+
+
+borrow: Any = intrinsic(_borrow)
 
 
 @jit
@@ -80,5 +82,10 @@ def longer(array, needed, least, factor):
     """A copy of an array with room for `needed` entries and some more; what is new is 0."""
     room = max(least, int(factor * needed))
     new = np.zeros((room,) + array.shape[1:], array.dtype)  # noqa: RUF005  # which numba does not know
-    new[: array.shape[0]] = array
+    for i in range(array.shape[0]):  # loops: slices would take seconds to compile
+        if array.ndim == 1:
+            new[i] = array[i]
+        else:
+            for j in range(array.shape[1]):
+                new[i, j] = array[i, j]
     return new
