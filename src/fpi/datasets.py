@@ -6,6 +6,7 @@ Algorithms query it by observation; features, compiled loops and the memory of v
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -149,20 +150,17 @@ class Datasets:
 
     def begin_episode(self, window: int, explore: str, seed: int, episode: int) -> Act:
         """pi_t, line 3 of Algorithm 1. What it finds of states is remembered, features of exploring steps are kept."""
-        rule = EXPLORING[explore]
-
-        def act(observation: Any, stage: int) -> tuple[int, bool]:
-            actor = self._actor or self._actor_for(observation, stage)
-            return actor.act(observation, stage, window, rule, seed, episode, True)
-
-        return act
+        question = window, EXPLORING[explore], seed, episode, True
+        if self.features.dim:
+            return self.actor.begin(*question)
+        return lambda observation, stage: self._actor_for(observation, stage).begin(*question)(observation, stage)
 
     def decide(
         self, observation: Any, stage: int, window: int, explore: str, seed: int, episode: int
     ) -> tuple[int, bool]:
         """The same at one state; it remembers nothing new."""
         actor = self._actor or self._actor_for(observation, stage)
-        return actor.act(observation, stage, window, EXPLORING[explore], seed, episode, False)
+        return actor.begin(window, EXPLORING[explore], seed, episode, False)(observation, stage)
 
     def _actor_for(self, observation: Any, stage: int) -> _Actor:
         """The actor, also if it takes this observation to see how many features there are."""
@@ -281,22 +279,22 @@ class _Actor:
         self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = compiled.get_answer(
             self.handle
         )
-        actor = compiled.ACTOR
-        self._act = entry(compiled.act, actor, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
-        self._look = entry(compiled.look, actor, INT, INT, FLAG, FLAG)
+        self._act = entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
         self._names: dict[Hashable, int] = {}  # of states by their keys
         self._sample: Any = None
         self._level = 1
         self._saved = methods.to_config is not None
 
+    @cached_property
+    def _look(self) -> Any:
+        return entry(compiled.look, compiled.ACTOR, INT, INT, FLAG, FLAG)
+
     @property
     def nbytes(self) -> int:
         return int(self._cache.nbytes)
 
-    def act(
-        self, observation: Any, stage: int, window: int, rule: int, seed: int, episode: int, remember: bool
-    ) -> tuple[int, bool]:
-        """pi_t(s), and whether s is uncovered."""
+    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
+        """pi_t(s), and whether s is uncovered; new states are entered and exploring steps kept if `remember`."""
         raise NotImplementedError
 
     def look(
@@ -343,20 +341,21 @@ class _ObservationActor(_Actor):
         self._place: Any = 0 if self.states else slice(None)
         self._buffer = self.observation.data  # takes observations of its own form, faster than numpy would
 
-    def act(
-        self, observation: Any, stage: int, window: int, rule: int, seed: int, episode: int, remember: bool
-    ) -> tuple[int, bool]:
-        try:
-            self._buffer[self._place] = observation  # a copy, since environments may reuse theirs
-        except (TypeError, ValueError, NotImplementedError):
-            self._read(observation, stage)
-        answer: tuple[int, bool] = self._act(
-            self.handle, self._source, stage, window, rule, seed, episode, True, remember
-        )
-        if answer[0] < 0:
-            self.datasets.check_stage(stage)
-            self.datasets.rows(observation, stage)  # raises, naming the entry that is not finite
-        return answer
+    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
+        answer, actor, place = self._act, self.handle, self._place
+
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
+            try:
+                self._buffer[place] = observation  # a copy, since environments may reuse theirs
+            except (TypeError, ValueError, NotImplementedError):
+                self._read(observation, stage)
+            found: tuple[int, bool] = answer(actor, self._source, stage, window, rule, seed, episode, True, remember)
+            if found[0] < 0:
+                self.datasets.check_stage(stage)
+                self.datasets.rows(observation, stage)  # raises, naming the entry that is not finite
+            return found
+
+        return act
 
     def _read(self, observation: Any, stage: int) -> None:
         """Any form of numbers; the next of the same form is quicker, if it is that of one of the arrays."""
@@ -376,24 +375,27 @@ class _RowsActor(_Actor):
         self._key = None if datasets._sparse else datasets._methods.key
         self._recollect = entry(compiled.recollect, compiled.ACTOR, INT, INT)
 
-    def act(
-        self, observation: Any, stage: int, window: int, rule: int, seed: int, episode: int, remember: bool
-    ) -> tuple[int, bool]:
-        self.datasets.check_stage(stage)
-        named = self.datasets._sparse
-        if self._key is not None:
-            key = self._key(observation, stage)
-            name = self._names.setdefault(key, len(self._names)) if remember else self._names.get(key)
-            named = name is not None
-            if named:
-                self._name[0] = name
-                action = self._recollect(self.handle, stage, window)
-                if action >= 0:
-                    return action, False
-        self._indices[:], self._values[:] = self.datasets.rows(observation, stage)
-        answer: tuple[int, bool] = self._act(
-            self.handle, compiled.GIVEN, stage, window, rule, seed, episode, named, remember
-        )
-        if answer[1] and remember and not self._saved:
-            self._sample = np.array(observation)[()]
-        return answer
+    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
+        sparse, key_of, names = self.datasets._sparse, self._key, self._names
+
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
+            self.datasets.check_stage(stage)
+            named = sparse
+            if key_of is not None:
+                key = key_of(observation, stage)
+                name = names.setdefault(key, len(names)) if remember else names.get(key)
+                named = name is not None
+                if named:
+                    self._name[0] = name
+                    action = self._recollect(self.handle, stage, window)
+                    if action >= 0:
+                        return action, False
+            self._indices[:], self._values[:] = self.datasets.rows(observation, stage)
+            found: tuple[int, bool] = self._act(
+                self.handle, compiled.GIVEN, stage, window, rule, seed, episode, named, remember
+            )
+            if found[1] and remember and not self._saved:
+                self._sample = np.array(observation)[()]
+            return found
+
+        return act

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import ACTOR, FROM_DOUBLES, act, store_kept
 from fpi.kernels.numerics import exact_sum
 from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new
@@ -108,7 +108,7 @@ def get_rewards(run):
     return run.rewards
 
 
-@jit
+@jit_inline
 def play(run):
     """One episode. Returns FINISHED or what is wrong."""
     actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
@@ -140,7 +140,7 @@ def play(run):
     return FINISHED
 
 
-@jit
+@jit_inline
 def book(run):
     """Store the datum of an episode and write down its row."""
     length, explored, row = run.length, run.explored, run.row

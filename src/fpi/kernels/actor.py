@@ -165,7 +165,7 @@ def recollect(actor, stage, window):
     return UNKNOWN if state == NAMELESS else frozen_action(actor, state, window)
 
 
-@jit
+@jit_inline
 def find_cover(actor, state, regression, threshold):
     """The first prefix that covers a state, or -1."""
     cache = actor.cache
@@ -216,7 +216,7 @@ def estimate(actor, stage, level, k):
         fill_answer(actor, state)
 
 
-@jit
+@jit_inline
 def keep(actor, action):
     """Keep the features of an exploring step."""
     row = action if actor.indices.shape[0] > 1 else 0

@@ -59,7 +59,6 @@ def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
     return found
 
 
-@intrinsic
 def _borrow(_: Any, array: types.Array) -> Any:
     """An array of an object without a reference of one's own, whose counting takes longer than a look-up.
 
@@ -75,7 +74,7 @@ def _borrow(_: Any, array: types.Array) -> Any:
     return array(array), lend
 
 
-borrow: Any = _borrow
+borrow: Any = intrinsic(_borrow)
 
 
 @jit
@@ -83,5 +82,10 @@ def longer(array, needed, least, factor):
     """A copy of an array with room for `needed` entries and some more; what is new is 0."""
     room = max(least, int(factor * needed))
     new = np.zeros((room,) + array.shape[1:], array.dtype)  # noqa: RUF005  # which numba does not know
-    new[: array.shape[0]] = array
+    for i in range(array.shape[0]):  # loops: slices would take seconds to compile
+        if array.ndim == 1:
+            new[i] = array[i]
+        else:
+            for j in range(array.shape[1]):
+                new[i, j] = array[i, j]
     return new
