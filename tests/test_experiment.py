@@ -20,9 +20,9 @@ from fpi.algorithms import PAC
 from fpi.errors import InputError, SaveError
 from fpi.experiment import Claim, RunConfig, Study, run_study, storage
 from fpi.experiment.backends import Local
-from fpi.experiment.config import CLAIM_KINDS, Job, probe_episodes
 from fpi.experiment.run import run_slice
 from fpi.experiment.scheduler import RunFailed
+from fpi.experiment.study import CLAIM_KINDS, Job, probe_episodes
 from fpi.report import claims, results
 
 TILES = {"type": "TileCoding", "tiles": 2, "tilings": 4}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fpi.errors import FpiError, InputError
-from fpi.experiment.config import SEPARATOR, Claim, Study
+from fpi.experiment.study import SEPARATOR, Claim, Study
 from fpi.run_config import RunConfig
 
 SIZES = ("quick", "default", "full")

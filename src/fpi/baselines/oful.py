@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 from fpi.baselines import _ridge
-from fpi.baselines.learner import LinearBandit
+from fpi.baselines.base import LinearBandit
 from fpi.data import Act
 from fpi.training import TrainingState
 

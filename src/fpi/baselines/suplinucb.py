@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fpi._validation import check_whole
 from fpi.baselines import _ridge
-from fpi.baselines.learner import LinearBandit
+from fpi.baselines.base import LinearBandit
 from fpi.data import Act
 from fpi.errors import InputError
 from fpi.features import FeatureMap

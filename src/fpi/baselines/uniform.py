@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fpi.baselines.learner import Baseline
+from fpi.baselines.base import Baseline
 from fpi.data import Act
 from fpi.kernels.numerics import pick
 from fpi.training import Decision, TrainingState

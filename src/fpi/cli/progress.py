@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fpi.experiment.config import Job
 from fpi.experiment.run import Checkpoint
 from fpi.experiment.scheduler import OnProgress
+from fpi.experiment.study import Job
 
 RECENT = 100  # episodes behind the return that is shown
 

@@ -14,7 +14,7 @@ import fpi
 from fpi.cli import console, gif
 from fpi.envs import make_environment
 from fpi.errors import MissingExtra
-from fpi.experiment.config import run_id
+from fpi.experiment.study import run_id
 from fpi.report import figures, read, write_page
 from fpi.report.results import Results, Setting
 

@@ -5,8 +5,8 @@
 it went. What came out is read and judged by `fpi.report`.
 """
 
-from fpi.experiment.config import Claim, Study
 from fpi.experiment.scheduler import run_study
+from fpi.experiment.study import Claim, Study
 from fpi.run_config import RunConfig
 
 __all__ = ["Claim", "RunConfig", "Study", "run_study"]

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from fpi.errors import InputError, MissingExtra
-from fpi.experiment.config import Job
 from fpi.experiment.run import Checkpoint, run_slice
+from fpi.experiment.study import Job
 
 RAY_RETRIES = 3  # by Ray itself, of a slice whose worker or node died
 

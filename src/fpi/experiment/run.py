@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
 from fpi.errors import FpiError, NondeterminismWarning
-from fpi.experiment.config import Job, probe_episodes
 from fpi.experiment.engines import make_engine, make_log
+from fpi.experiment.study import Job, probe_episodes
 from fpi.history import ATTRIBUTES
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}

@@ -12,10 +12,10 @@ from fpi import _files
 from fpi.errors import InputError
 from fpi.experiment import storage
 from fpi.experiment.backends import Backend, Local, WorkerDied
-from fpi.experiment.config import Job, Study
 from fpi.experiment.engines import make_engine
 from fpi.experiment.run import Checkpoint, RunFailed
 from fpi.experiment.storage import RunFolder
+from fpi.experiment.study import Job, Study
 
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
 

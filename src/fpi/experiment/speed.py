@@ -10,9 +10,9 @@ import numba
 import numpy as np
 
 from fpi.errors import InputError
-from fpi.experiment.config import Study
 from fpi.experiment.engines import find_compiled_env
 from fpi.experiment.storage import read_json
+from fpi.experiment.study import Study
 from fpi.run_config import RunConfig
 
 SECONDS = 1.0

@@ -16,8 +16,8 @@ from typing import Any
 import fpi
 from fpi import _files, model_files
 from fpi.errors import InputError, ModelFileError, SaveError
-from fpi.experiment.config import Job
 from fpi.experiment.run import Checkpoint
+from fpi.experiment.study import Job
 
 
 class RunFolder:

@@ -20,10 +20,10 @@ import numpy as np
 
 from fpi import features
 from fpi.errors import InputError
+from fpi.function_classes.aggregation import Aggregation
 from fpi.function_classes.base import TOLERANCE, FunctionClass, Prefixes, first_cover
-from fpi.function_classes.cells import Aggregation
 from fpi.function_classes.confidence import beta, dataset_bound, level_delta
-from fpi.function_classes.eluder import EluderSequence, eluder_dimension
+from fpi.function_classes.eluder_dimension import EluderSequence, eluder_dimension
 from fpi.function_classes.finite import FiniteClass
 from fpi.function_classes.linear import GeneralizedLinear, LinearBall
 

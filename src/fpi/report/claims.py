@@ -11,7 +11,7 @@ from typing import Any
 
 from fpi import testbeds
 from fpi.errors import InputError
-from fpi.experiment.config import Claim, Study
+from fpi.experiment.study import Claim, Study
 from fpi.report.results import Results, Setting
 from fpi.statistics import Difference, bootstrap_interval, interquartile_mean, student_interval
 

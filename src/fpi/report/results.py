@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from fpi import statistics
 from fpi.errors import InputError
-from fpi.experiment.config import SEPARATOR, run_id
 from fpi.experiment.run import COLUMNS
 from fpi.experiment.storage import read_json, read_tensors
+from fpi.experiment.study import SEPARATOR, run_id
 from fpi.history import data_frame
 from fpi.statistics import Floats, Interval
 

@@ -17,8 +17,8 @@ from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
 from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
-from fpi.testbeds.suite import FAMILIES, make, make_env, standard
-from fpi.testbeds.verification import Verification, verify
+from fpi.testbeds.registry import FAMILIES, make, make_env, standard
+from fpi.testbeds.self_check import Verification, verify
 from fpi.testbeds.wrappers import Misspecified, Rotated
 
 __all__ = [

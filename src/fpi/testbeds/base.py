@@ -25,7 +25,7 @@ from fpi.testbeds import _hash
 from fpi.testbeds.env import TestbedEnv
 
 if TYPE_CHECKING:
-    from fpi.testbeds.verification import Verification
+    from fpi.testbeds.self_check import Verification
 
 State = tuple[int, ...]
 Policy = Callable[[State], int]
@@ -229,7 +229,7 @@ class Testbed(ABC):
 
     def verify(self, policies: int = 6, pool: int = 700, seed: int = 0) -> Verification:
         """Measure on random policies and states whether all of this holds."""
-        from fpi.testbeds.verification import verify
+        from fpi.testbeds.self_check import verify
 
         return verify(self, policies, pool, seed)
 

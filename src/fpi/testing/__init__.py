@@ -2,7 +2,7 @@
 
 `check_agent` lets an agent learn in many short runs, looks on from the environment's side, and compares. It knows
 agents only by what all of them show: `learn`, `predict`, `policy`, `save`, `episodes`, `data_stored`, `actions`,
-`horizon`. `bench` lets agents learn, `checks` has what is asked of them.
+`horizon`. `harness` lets agents learn, `checks` has what is asked of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from fpi.envs import Env
 from fpi.errors import CheckFailed
-from fpi.testing.bench import Bench, Impossible
 from fpi.testing.checks import CHECKS
+from fpi.testing.harness import CheckSkipped, Harness
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def check_agent(make_agent: Any, make_env: Callable[[], Env] | Env | None = None
     `make_agent(features, actions=..., horizon=...)` is asked for agents that fit a small built-in task. An agent and an
     environment themselves do as well: then the agent is copied, and the environment is used as it is.
     """
-    bench = Bench(make_agent, make_env)
+    harness = Harness(make_agent, make_env)
     passed, skipped = [], []
     for check in CHECKS:
         name = check.__name__.replace("_", " ")
         try:
-            check(bench)
-        except Impossible as obstacle:
+            check(harness)
+        except CheckSkipped as obstacle:
             skipped.append(f"{name}: {obstacle}")
             continue
         except CheckFailed as failure:
@@ -56,4 +56,4 @@ def check_agent(make_agent: Any, make_env: Callable[[], Env] | Env | None = None
                 "that an agent may refuse; the traceback above shows where it stopped."
             ) from error
         passed.append(name)
-    return AgentReport(bench.name, tuple(passed), tuple(skipped))
+    return AgentReport(harness.name, tuple(passed), tuple(skipped))

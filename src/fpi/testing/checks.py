@@ -11,13 +11,24 @@ from typing import Any
 import numpy as np
 
 from fpi import algorithms
-from fpi.testing.bench import EPISODES, HALF, SEED, Bench, Impossible, Witness, require, rows, saved, saved_file
+from fpi.testing.harness import (
+    EPISODES,
+    HALF,
+    SEED,
+    CheckSkipped,
+    Harness,
+    RecordingEnv,
+    require,
+    rows,
+    saved,
+    saved_file,
+)
 from fpi.training import evaluate
 
 
-def global_generators_are_left_alone(bench: Bench) -> None:
+def global_generators_are_left_alone(harness: Harness) -> None:
     before = _global_generators()
-    bench.run(EPISODES)
+    harness.run(EPISODES)
     require(
         before == _global_generators(),
         "the agent or its environment used the generator of `random` or `np.random`",
@@ -30,21 +41,21 @@ def _global_generators() -> tuple[Any, ...]:
     return random.getstate(), np.asarray(keys).tobytes(), *rest
 
 
-def the_same_seed_gives_the_same_run(bench: Bench) -> None:
-    bench.compare(
-        bench.run(EPISODES),
+def the_same_seed_gives_the_same_run(harness: Harness) -> None:
+    harness.compare(
+        harness.run(EPISODES),
         f"two fresh agents learned with seed={SEED} and differ",
         "Nobody could repeat a result. Draw every random number from the seed that learn gets, none from the clock, "
         "the operating system or a generator that agents share; and let save write nothing else.",
     )
 
 
-def different_seeds_may_give_different_runs(bench: Bench) -> None:
-    starts = [copy.deepcopy(bench.env().reset(seed=seed)[0]) for seed in (SEED, SEED + 1)]
+def different_seeds_may_give_different_runs(harness: Harness) -> None:
+    starts = [copy.deepcopy(harness.env().reset(seed=seed)[0]) for seed in (SEED, SEED + 1)]
     if np.array_equal(*starts):
-        raise Impossible("the environment has one start state")
+        raise CheckSkipped("the environment has one start state")
     for seed, start in zip((SEED, SEED + 1), starts, strict=True):
-        seen = [episode.start for episode in bench.run(EPISODES, seed=seed).episodes]
+        seen = [episode.start for episode in harness.run(EPISODES, seed=seed).episodes]
         require(
             np.array_equal(seen[0], start),
             f"learn(seed={seed}) began at {seen[0]}, but env.reset(seed={seed}) gives {start}",
@@ -57,19 +68,19 @@ def different_seeds_may_give_different_runs(bench: Bench) -> None:
         )
 
 
-def the_history_tells_what_happened(bench: Bench) -> None:
-    agent = bench.agent()
-    empty = agent.learn(bench.env(), 0, seed=SEED)
+def the_history_tells_what_happened(harness: Harness) -> None:
+    agent = harness.agent()
+    empty = agent.learn(harness.env(), 0, seed=SEED)
     require(
         [len(column) for column in (empty.returns, empty.lengths, empty.stored_stage)] == [0, 0, 0],
         "learn(0) gave a history that is not empty",
         "Its arrays have one entry for each episode.",
     )
-    run = bench.whole
+    run = harness.whole
     require(
-        len(run.history) == EPISODES == run.agent.episodes - bench.before == len(run.episodes),
+        len(run.history) == EPISODES == run.agent.episodes - harness.before == len(run.episodes),
         f"after learn({EPISODES}) the history has {len(run.history)} entries, episodes counted "
-        f"{run.agent.episodes - bench.before}, and the environment saw {len(run.episodes)}",
+        f"{run.agent.episodes - harness.before}, and the environment saw {len(run.episodes)}",
         "Count every episode once, when it has ended.",
     )
     for number, (episode, (total, length, explored)) in enumerate(zip(run.episodes, run.history, strict=True), start=1):
@@ -91,8 +102,8 @@ def the_history_tells_what_happened(bench: Bench) -> None:
         )
 
 
-def at_most_one_datum_per_episode(bench: Bench) -> None:
-    run = bench.whole
+def at_most_one_datum_per_episode(harness: Harness) -> None:
+    run = harness.whole
     counts = [*(episode.data_stored for episode in run.episodes), run.agent.data_stored]
     for number, (before, after) in enumerate(pairwise(counts), start=1):
         require(
@@ -108,9 +119,9 @@ def at_most_one_datum_per_episode(bench: Bench) -> None:
         )
 
 
-def predict_works_before_learning(bench: Bench) -> None:
-    agent = bench.agent()
-    for observation, stage in bench.probes:
+def predict_works_before_learning(harness: Harness) -> None:
+    agent = harness.agent()
+    for observation, stage in harness.probes:
         action = agent.predict(copy.deepcopy(observation), stage)
         require(
             isinstance(action, int | np.integer) and 0 <= action < agent.actions,
@@ -119,14 +130,14 @@ def predict_works_before_learning(bench: Bench) -> None:
         )
 
 
-class _ReadOnly(Witness):
+class _ReadOnly(RecordingEnv):
     def show(self, observation: Any) -> Any:
         shown = super().show(observation)
         shown.flags.writeable = False
         return shown
 
 
-class _OneBuffer(Witness):
+class _OneBuffer(RecordingEnv):
     """Writes every observation into the same array, as some environments do."""
 
     def show(self, observation: Any) -> Any:
@@ -136,13 +147,13 @@ class _OneBuffer(Witness):
         return self.buffer
 
 
-def observations_are_not_changed(bench: Bench) -> None:
-    if not isinstance(bench.probes[0][0], np.ndarray):
-        raise Impossible("observations are not arrays")
-    agent = bench.agent()
-    witness = Witness(bench.env(), agent, bench)
+def observations_are_not_changed(harness: Harness) -> None:
+    if not isinstance(harness.probes[0][0], np.ndarray):
+        raise CheckSkipped("observations are not arrays")
+    agent = harness.agent()
+    witness = RecordingEnv(harness.env(), agent, harness)
     agent.learn(witness, EPISODES, seed=SEED)
-    for observation, stage in bench.probes:
+    for observation, stage in harness.probes:
         shown = observation.copy()
         agent.predict(shown, stage)
         witness.shown.append((shown, observation))
@@ -153,41 +164,41 @@ def observations_are_not_changed(bench: Bench) -> None:
     )
     remedy = "Take a copy of what is kept beyond one decision, and write into nothing that was given."
     for world, kind in ((_ReadOnly, "with read-only observations"), (_OneBuffer, "that reuses its observation array")):
-        bench.compare(bench.run(EPISODES, world=world), f"an environment {kind} gives another run", remedy)
+        harness.compare(harness.run(EPISODES, world=world), f"an environment {kind} gives another run", remedy)
 
 
-def learning_goes_on_where_it_stopped(bench: Bench) -> None:
-    bench.compare_halves(
+def learning_goes_on_where_it_stopped(harness: Harness) -> None:
+    harness.compare_halves(
         "",
         "Keep the seed, the count of episodes and the state of the environment's generator after the last episode, and "
         "put that state back when learn is called without a seed.",
     )
 
 
-def predict_changes_nothing(bench: Bench) -> None:
+def predict_changes_nothing(harness: Harness) -> None:
     def ask(agent: Any) -> Any:
-        bench.answers(agent)
+        harness.answers(agent)
         return agent
 
     remedy = "People look at a policy while it learns. Let predict compute from what is stored, and store nothing."
-    for agent in (bench.agent(), bench.whole.agent):
+    for agent in (harness.agent(), harness.whole.agent):
         shows = agent.episodes, agent.data_stored, saved(agent)
-        first = bench.answers(agent)
-        backwards = bench.answers(agent, bench.probes[::-1])[::-1]
+        first = harness.answers(agent)
+        backwards = harness.answers(agent, harness.probes[::-1])[::-1]
         require(first == backwards, "asked again in another order, predict gives other answers", remedy)
         changed = shows != (agent.episodes, agent.data_stored, saved(agent))
         require(not changed, "predict changed episodes, data_stored or the file that save writes", remedy)
-    bench.compare_halves(", with predictions in between,", remedy, between=ask)
+    harness.compare_halves(", with predictions in between,", remedy, between=ask)
 
 
-def evaluating_changes_nothing(bench: Bench) -> None:
-    env = bench.env()  # one for all, so that evaluating leaves its generator elsewhere
+def evaluating_changes_nothing(harness: Harness) -> None:
+    env = harness.env()  # one for all, so that evaluating leaves its generator elsewhere
 
     def try_out(agent: Any) -> Any:
         evaluate(agent, env, 3, seed=SEED + 1)
         return agent
 
-    bench.compare_halves(
+    harness.compare_halves(
         ", with an evaluation in between,",
         "Put the environment's generator back to its state after the last episode when learn is called without a seed.",
         between=try_out,
@@ -195,13 +206,13 @@ def evaluating_changes_nothing(bench: Bench) -> None:
     )
 
 
-class _Attentive(Witness):
+class _QueryingEnv(RecordingEnv):
     """Asks in the middle of episodes what it asked at their beginning."""
 
     changed: str | None = None
 
     def answers(self) -> list[int]:
-        return self.bench.answers(self.agent)
+        return self.harness.answers(self.agent)
 
     def look(self) -> None:
         began = self.episodes[-1]
@@ -209,12 +220,12 @@ class _Attentive(Witness):
         if began.data_stored != self.agent.data_stored or began.number != self.agent.episodes:
             self.changed = self.changed or f"data_stored or episodes changed {place}"
         elif began.answers != self.answers():
-            self.changed = self.changed or f"predict changed its mind {place}"
+            self.changed = self.changed or f"predict's answer changed {place}"
 
 
-def nothing_changes_inside_an_episode(bench: Bench) -> None:
-    agent = bench.agent()
-    witness = _Attentive(bench.env(), agent, bench)
+def nothing_changes_inside_an_episode(harness: Harness) -> None:
+    agent = harness.agent()
+    witness = _QueryingEnv(harness.env(), agent, harness)
     agent.learn(witness, EPISODES, seed=SEED)
     require(
         witness.changed is None,
@@ -224,11 +235,11 @@ def nothing_changes_inside_an_episode(bench: Bench) -> None:
     )
 
 
-def policies_count_stages(bench: Bench) -> None:
-    agent = bench.whole.agent
+def policies_count_stages(harness: Harness) -> None:
+    agent = harness.whole.agent
     remedy = "Let every policy count its own stages, from 0 on and again from 0 after reset()."
     stages = range(min(agent.horizon, 10))
-    for observation, _ in bench.probes:
+    for observation, _ in harness.probes:
         policy, other = agent.policy(), agent.policy()
         expected = [agent.predict(observation, stage) for stage in stages]
         actions = []
@@ -252,8 +263,8 @@ def policies_count_stages(bench: Bench) -> None:
         )
 
 
-def saving_replaces_the_file_in_one_piece(bench: Bench) -> None:
-    young, old = bench.run(HALF), bench.whole
+def saving_replaces_the_file_in_one_piece(harness: Harness) -> None:
+    young, old = harness.run(HALF), harness.whole
     with saved_file(young.agent) as path:
         with path.open("rb") as file:
             old.agent.save(path)
@@ -276,24 +287,24 @@ def _loaded(agent: Any) -> Any:
         return algorithms.load(path, features=agent.features)
 
 
-def a_loaded_agent_is_the_one_saved(bench: Bench) -> None:
-    if getattr(algorithms, bench.name, None) is not type(bench.agent()):
-        raise Impossible(f"fpi.load does not know {bench.name}")
-    agent = bench.whole.agent
+def a_loaded_agent_is_the_one_saved(harness: Harness) -> None:
+    if getattr(algorithms, harness.name, None) is not type(harness.agent()):
+        raise CheckSkipped(f"fpi.load does not know {harness.name}")
+    agent = harness.whole.agent
     require(
-        bench.shows(agent) == bench.shows(_loaded(agent)),
+        harness.shows(agent) == harness.shows(_loaded(agent)),
         "a loaded agent has other episodes, data or answers than the one saved, or saves another file",
         "Save everything that a decision depends on.",
     )
-    bench.compare(
-        bench.run(HALF, HALF, between=_loaded),
+    harness.compare(
+        harness.run(HALF, HALF, between=_loaded),
         f"learn({HALF}), save, load and learn({HALF}) is another run than learn({EPISODES})",
         "Save everything that a decision depends on, with the seed, the count of episodes and the state of the "
         "environment's generator.",
     )
 
 
-class _Failing(Witness):
+class _Failing(RecordingEnv):
     """Breaks in the middle of an episode, after some that went well."""
 
     kind = "an error in env.step"
@@ -301,7 +312,7 @@ class _Failing(Witness):
 
     def sabotage(self) -> bool:
         middle = len(self.episodes[-1].actions) == min(1, self.agent.horizon - 1)
-        now = bool(middle and self.agent.episodes - self.bench.before >= HALF)
+        now = bool(middle and self.agent.episodes - self.harness.before >= HALF)
         self.sabotaged |= now
         return now
 
@@ -315,19 +326,19 @@ class _Undefined(_Failing):
     """Shows NaN in an episode, after some that went well."""
 
     kind = "an observation of NaN"
-    step = Witness.step
+    step = RecordingEnv.step
 
     def show(self, observation: Any) -> Any:
         return np.full_like(observation, np.nan) if self.sabotage() else super().show(observation)
 
 
-def errors_leave_the_agent_as_it_was(bench: Bench) -> None:
-    whole = bench.whole
-    first = bench.probes[0][0]
+def errors_leave_the_agent_as_it_was(harness: Harness) -> None:
+    whole = harness.whole
+    first = harness.probes[0][0]
     has_nan = isinstance(first, np.ndarray) and first.dtype.kind == "f"
     for world in (_Failing, _Undefined) if has_nan else (_Failing,):
-        agent = bench.agent()
-        witness = world(bench.env(), agent, bench)
+        agent = harness.agent()
+        witness = world(harness.env(), agent, harness)
         try:
             agent.learn(witness, EPISODES, seed=SEED)
         except Exception:
@@ -337,24 +348,25 @@ def errors_leave_the_agent_as_it_was(bench: Bench) -> None:
             require(
                 not witness.sabotaged,
                 f"learn went on after {world.kind}",
-                "What was learned from it would be worthless. Let the error out, or raise one.",
+                "What was learned from it would be worthless. Let the exception through, or raise one.",
             )
             continue
-        before = bench.run(agent.episodes - bench.before)
+        before = harness.run(agent.episodes - harness.before)
         require(
-            bench.shows(before.agent) == bench.shows(agent),
+            harness.shows(before.agent) == harness.shows(agent),
             f"an error in episode {agent.episodes + 1} left another agent than {agent.episodes} episodes without it",
             "Change nothing before an episode has ended well.",
         )
         rest = EPISODES - len(before.history)
         require(
-            np.array_equal(rows(agent.learn(bench.env(), rest)), whole.history[-rest:]) and saved(agent) == whole.file,
+            np.array_equal(rows(agent.learn(harness.env(), rest)), whole.history[-rest:])
+            and saved(agent) == whole.file,
             "learning on after an error is another run than without it",
             "Put the environment's generator back to its state after the last episode that ended well.",
         )
 
 
-CHECKS: tuple[Callable[[Bench], None], ...] = (
+CHECKS: tuple[Callable[[Harness], None], ...] = (
     global_generators_are_left_alone,
     the_same_seed_gives_the_same_run,
     different_seeds_may_give_different_runs,

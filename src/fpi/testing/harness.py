@@ -59,13 +59,13 @@ class _Episode:
     rewards: list[float] = field(default_factory=list)
 
 
-class Witness(gym.Wrapper[Any, Any, Any, Any]):
+class RecordingEnv(gym.Wrapper[Any, Any, Any, Any]):
     """Wrapper that records what an agent does."""
 
-    def __init__(self, env: Env, agent: Any, bench: Bench) -> None:
+    def __init__(self, env: Env, agent: Any, harness: Harness) -> None:
         super().__init__(env)
         self.agent = agent
-        self.bench = bench
+        self.harness = harness
         self.episodes: list[_Episode] = []
         self.shown: list[tuple[Any, Any]] = []
 
@@ -133,7 +133,7 @@ class Run:
         return None
 
 
-class Bench:
+class Harness:
     """Where agents are made and tried."""
 
     def __init__(self, make_agent: Any, make_env: Callable[[], Env] | Env | None) -> None:
@@ -158,7 +158,7 @@ class Bench:
         self,
         *parts: int,
         between: Callable[[Any], Any] = lambda agent: agent,
-        world: type[Witness] = Witness,
+        world: type[RecordingEnv] = RecordingEnv,
         env: Env | None = None,
         seed: int = SEED,
     ) -> Run:
@@ -236,7 +236,7 @@ def saved(agent: Any) -> bytes:
         return path.read_bytes()
 
 
-class Impossible(Exception):
+class CheckSkipped(Exception):
     """A check that cannot be made here, and why."""
 
 
