@@ -1029,7 +1029,7 @@ def test_settings_that_make_no_agent_with_a_class_are_named(settings, says):
 
 @pytest.mark.parametrize("features", [tiles, function, dict, lambda: None])
 def test_what_is_no_function_class_is_named(features):
-    with pytest.raises(InputError, match="is no function class: it needs rows, log_covering and prefixes"):
+    with pytest.raises(InputError, match="is not a function class: it needs rows, log_covering and prefixes"):
         make_agent(features, fpi.Eluder)
 
 
@@ -1347,7 +1347,7 @@ def test_a_reward_that_is_no_number_is_named(reward):
             return observation, reward, False, False, info
 
     agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
-    with pytest.raises(EnvironmentMismatch, match="the reward at step 1 is .* which is no number"):
+    with pytest.raises(EnvironmentMismatch, match="the reward at step 1 is .* which is not a number"):
         agent.learn(Odd(), 1, seed=0)
 
 

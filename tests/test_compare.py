@@ -185,7 +185,7 @@ def test_slopes_are_measured_on_other_seeds_with_what_was_best(asked):
         (("--seeds", 0), "Invalid value for '--seeds'"),
         (("--episodes", 9), "Invalid value for '--episodes'"),
         (("--workers", 0), "Invalid value for '--workers'"),
-        (("--out", "taken"), "--out taken is no folder to write to"),
+        (("--out", "taken"), "--out taken is not a folder to write to"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(tmp_path, monkeypatch, words, complaint):

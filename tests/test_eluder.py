@@ -301,5 +301,5 @@ def test_tables_come_back_from_the_file_and_others_are_refused(tmp_path):
 def test_features_given_for_a_class_are_refused_by_name(tmp_path):
     functions = FiniteClass([lambda x, stage: [0.25, 0.5]], max_value=1.0, actions=2)
     fpi.Eluder(functions, actions=2, horizon=1, episodes=8).save(tmp_path / "model.fpi")
-    with pytest.raises(fpi.errors.ModelFileError, match="not what it was learned with: .* is no function class"):
+    with pytest.raises(fpi.errors.ModelFileError, match="not what it was learned with: .* is not a function class"):
         fpi.load(tmp_path / "model.fpi", features=lambda x: [1.0, 0.0])
