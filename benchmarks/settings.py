@@ -4,20 +4,15 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from typing import Any
 
-from fpi.run_config import SETTINGS
-from fpi.settings import Known, settings_of
+from fpi.settings import ALGORITHMS, Known, by_name
 
 
 def table() -> Iterator[str]:
     """A line for every setting, with its default in each algorithm."""
-    found: dict[str, dict[str, Known]] = {}
-    for algorithm, kind in SETTINGS.items():
-        for known in settings_of(kind):
-            found.setdefault(known.name, {})[algorithm] = known
-    yield f"| setting | {' | '.join(SETTINGS)} | meaning | `fpi train` |"
-    yield "|---" * (len(SETTINGS) + 3) + "|"
-    for name, of_each in found.items():
-        defaults = (_default(of_each[each]) if each in of_each else "" for each in SETTINGS)
+    yield f"| setting | {' | '.join(ALGORITHMS)} | meaning | `fpi train` |"
+    yield "|---" * (len(ALGORITHMS) + 3) + "|"
+    for name, of_each in by_name().items():
+        defaults = (_default(of_each[each]) if each in of_each else "" for each in ALGORITHMS)
         first = next(iter(of_each.values()))
         typed = f"`--{name.replace('_', '-')}`" if first.setting.metavar else f"`--set {name}=`"
         typed = {"actions": "from ENV", "episodes": "`--episodes`"}.get(name, typed)

@@ -26,8 +26,7 @@ import fpi
 from fpi.algorithms import Agent
 from fpi.cli import app, gif, training
 from fpi.cli import models as cli_models
-from fpi.run_config import SETTINGS
-from fpi.settings import settings_of
+from fpi.settings import by_name
 
 FPI = Path(sys.executable).parent / "fpi"
 SMALL = ("--tiles", "2", "--tilings", "2", "--horizon", "50")
@@ -946,8 +945,8 @@ def test_values_that_an_option_does_not_take(command, option, value):
 def test_every_setting_has_an_option_or_is_set_by_name():
     """What a field of `fpi.settings` says is what the help says and what the agent gets."""
     options = {each.name: each for each in typer.main.get_command(app).commands["train"].params}
-    for known in {each.name: each for kind in SETTINGS.values() for each in settings_of(kind)}.values():
-        assert (known.name in options) == bool(known.setting.metavar) or known.name == "episodes"
+    for name, known in by_name().items():
+        assert (name in options) == all(each.setting.metavar for each in known.values()) or name == "episodes"
     assert "[default: (0.001 for pac, 1/H for regret)]" in squeezed(fpi_("train", "--help").replace("│", ""))
     train("--set", "delta=0.2", "--set", "constants=paper", "--set", "features.wrap=true")
     agent = fpi.load("model.fpi")

@@ -39,6 +39,7 @@ _MODULES = (
     "function_classes",
     "regression",
     "report",
+    "settings",
     "statistics",
     "testbeds",
     "training",

@@ -15,9 +15,8 @@ from fpi.envs import Env, action_count, make_environment
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
-from fpi.settings import EluderSettings, PACSettings, RegretSettings, Settings
+from fpi.settings import ALGORITHMS
 
-SETTINGS: dict[str, type[Settings]] = {"PAC": PACSettings, "Regret": RegretSettings, "Eluder": EluderSettings}
 CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
 
 
@@ -46,8 +45,8 @@ class RunConfig:
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
         check_whole("episodes", self.episodes, least=1)
-        if self.algorithm not in SETTINGS:
-            raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(SETTINGS)}.")
+        if self.algorithm not in ALGORITHMS:
+            raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
         if self.function_class is not None:
             _check("function_class", self.function_class, Mapping, "a table")
             if self.algorithm != "Eluder":
@@ -110,7 +109,7 @@ class RunConfig:
         if self.algorithm == "Eluder":
             arguments.setdefault("episodes", self.episodes)
         try:
-            inspect.signature(SETTINGS[self.algorithm]).bind(**arguments)
+            inspect.signature(ALGORITHMS[self.algorithm]).bind(**arguments)
         except TypeError as error:
             raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
         grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None

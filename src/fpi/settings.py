@@ -243,3 +243,15 @@ class EluderSettings(LevelSettings):
             )
         if self.theta_bound is not None:
             raise InputError("theta_bound belongs to linear features; a function class brings its own bounds.")
+
+
+ALGORITHMS: dict[str, type[Settings]] = {"PAC": PACSettings, "Regret": RegretSettings, "Eluder": EluderSettings}
+
+
+def by_name() -> dict[str, dict[str, Known]]:
+    """Every setting, as each algorithm that has it knows it."""
+    found: dict[str, dict[str, Known]] = {}
+    for algorithm, kind in ALGORITHMS.items():
+        for known in settings_of(kind):
+            found.setdefault(known.name, {})[algorithm] = known
+    return found

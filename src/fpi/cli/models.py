@@ -11,14 +11,14 @@ from typing import Any
 
 import gymnasium as gym
 
+from fpi import settings
 from fpi.algorithms import Agent, load
 from fpi.envs import Env, action_count, make_environment
 from fpi.errors import InputError, ModelFileError
 from fpi.features import RBF, Fourier, OneHot, TileCoding
-from fpi.run_config import SETTINGS, RunConfig
-from fpi.settings import settings_of
+from fpi.run_config import RunConfig
 
-ALGORITHMS = {name.lower(): name for name in SETTINGS}
+ALGORITHMS = {name.lower(): name for name in settings.ALGORITHMS}
 FEATURES: dict[str, Any] = {"tiles": TileCoding, "fourier": Fourier, "rbf": RBF, "onehot": OneHot}
 CLASSES = {"candidates": "candidates", "linear-ball": "LinearBall"}
 
@@ -42,7 +42,7 @@ class Typed:
     def make(self, episodes: int) -> tuple[Env, Agent]:
         """The environment and a new agent to play so many episodes."""
         algorithm = self.algorithm or "pac"
-        own = [each.name for each in settings_of(SETTINGS[ALGORITHMS[algorithm]])]
+        own = [name for name, known in settings.by_name().items() if ALGORITHMS[algorithm] in known]
         _check_meant(self.settings, own, f"--algorithm {algorithm}")
         chosen = {name: value for name in ("function_class", "radius") if (value := getattr(self, name)) is not None}
         _check_meant(chosen, chosen if algorithm == "eluder" else (), f"--algorithm {algorithm}")
@@ -105,8 +105,8 @@ def _check_meant(typed: Collection[str], meant: Collection[str], choice: str) ->
 
 def _option(name: str) -> str:
     special = {"environment": "the environment", "env_args": "--env-arg", "function_class": "--class"}
-    rare = {each.name for kind in SETTINGS.values() for each in settings_of(kind) if not each.setting.metavar}
-    return special.get(name, f"--set {name}" if name in rare else "--" + name.replace("_", "-"))
+    rare = not all(each.setting.metavar for each in settings.by_name().get(name, {}).values())
+    return special.get(name, f"--set {name}" if rare else "--" + name.replace("_", "-"))
 
 
 def _plain(value: Any) -> Any:

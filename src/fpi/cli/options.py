@@ -14,10 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from fpi.errors import InputError, SaveError
-from fpi.settings import EluderSettings, Known, PACSettings, RegretSettings, settings_of
+from fpi.settings import ALGORITHMS, Known, by_name
 
 ENVIRONMENT, LEARNING, SETTINGS, FEATURES, FILES = "Environment", "Learning", "Settings", "Features", "Files"
-ALGORITHMS = {"pac": PACSettings, "regret": RegretSettings, "eluder": EluderSettings}
 
 
 def option(
@@ -92,17 +91,18 @@ def check_writable(path: Path) -> None:
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for every setting that has a metavar; `settings` are those that were typed."""
+    mixed = {name for name, known in by_name().items() if _is_mixed(next(iter(known.values())))}
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(known))
-        for name, known in _by_name().items()
+        for name, known in by_name().items()
         if next(iter(known.values())).setting.metavar
     ]
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
         typed = {each.name: given.pop(each.name) for each in options}
-        typed["freeze"] = None if typed["freeze"] is None else parse_value(typed["freeze"])
-        command(settings={name: value for name, value in typed.items() if value is not None}, **given)
+        chosen = {name: value for name, value in typed.items() if value is not None}
+        command(settings=chosen | {name: parse_value(chosen[name]) for name in mixed & set(chosen)}, **given)
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "settings"]
@@ -111,29 +111,20 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _by_name() -> dict[str, dict[str, Known]]:
-    """Every setting, as each algorithm that has it knows it."""
-    found: dict[str, dict[str, Known]] = {}
-    for algorithm, kind in ALGORITHMS.items():
-        for known in settings_of(kind):
-            found.setdefault(known.name, {})[algorithm] = known
-    return found
-
-
 def _annotation(known: dict[str, Known]) -> Any:
     first = next(iter(known.values()))
     meaning = first.setting.meaning
     if len(known) < len(ALGORITHMS):
-        meaning = f"{', '.join(known)}: {meaning[0].lower()}{meaning[1:]}"
+        meaning = f"{', '.join(known).lower()}: {meaning[0].lower()}{meaning[1:]}"
     return Annotated[
-        (str if first.type == str | int else first.type) | None,  # "exact" or 20 is typed as text
-        option(
-            meaning,
-            first.setting.metavar,
-            SETTINGS,
-            _default(known),
-        ),
+        (str if _is_mixed(first) else first.type) | None,
+        option(meaning, first.setting.metavar, SETTINGS, _default(known)),
     ]
+
+
+def _is_mixed(known: Known) -> bool:
+    """A word or a number, which typer cannot tell apart."""
+    return bool(known.type == str | int)
 
 
 def _default(known: dict[str, Known]) -> str:
@@ -145,4 +136,4 @@ def _default(known: dict[str, Known]) -> str:
         texts.setdefault("as the environment says" if value is MISSING else text, []).append(algorithm)
     if len(texts) == 1:
         return next(iter(texts))
-    return ", ".join(f"{text} for {' and '.join(algorithms)}" for text, algorithms in texts.items())
+    return ", ".join(f"{text} for {' and '.join(algorithms).lower()}" for text, algorithms in texts.items())
