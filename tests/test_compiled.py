@@ -66,6 +66,37 @@ def assert_same(agent, other, tmp_path):
     assert (tmp_path / "one.fpi").read_bytes() == (tmp_path / "other.fpi").read_bytes()
 
 
+# --- agents with levels ---------------------------------------------------------------------------------
+
+
+def regret_agent(features, **settings):
+    return fpi.Regret(features, actions=2, horizon=3, ridge=0.1, max_level=5, reward_range=(-0.5, 1.0), **settings)
+
+
+@pytest.mark.parametrize("elimination", ["paper", "stage", "interval"])
+@pytest.mark.parametrize(
+    ("explore", "constants"), [("first", "tight"), ("widest", "paper"), ("greedy", "tight"), ("random", "tight")]
+)
+def test_levels_are_climbed_to_the_same_bits(elimination, explore, constants, tmp_path):
+    """Engines take turns in the third agent. Some actions are eliminated, some levels end episodes."""
+    settings = {"elimination": elimination, "explore": explore, "constants": constants, "scale": 0.002}
+    expected, agent, both = (regret_agent(fpi.OneHot(6, 2), **settings) for _ in range(3))
+    theirs = expected.learn(Corridor(), 1500, seed=2)
+    ours = compiled.learn(agent, CORRIDOR, 1500, seed=2)
+    for name in ("returns", "lengths", "stored_stage", "covered_steps"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    assert_same(agent, expected, tmp_path)
+    assert agent.played == expected.played
+    both.learn(Corridor(), 500, seed=2)
+    compiled.learn(both, CORRIDOR, 500)
+    both.learn(Corridor(), 500)
+    assert_same(both, expected, tmp_path)
+    sizes = expected.datasets.sizes().sum(axis=1)
+    assert np.count_nonzero(sizes) > 2
+    states = [expected.level_states(cell, stage) for cell in range(5) for stage in range(3)]
+    assert any(not level.survives.all() for ladder in states for level in ladder if level.survives is not None)
+
+
 # --- the compiled environments ------------------------------------------------------------------------
 
 
@@ -404,8 +435,9 @@ def test_the_compiled_engine_says_what_it_cannot_do():
     for name in ("numba", None, ["compiled"]):
         with pytest.raises(InputError, match="choose one of gymnasium, compiled"):
             agent.learn(env, 5, seed=0, engine=name)
-    with pytest.raises(InputError, match="TileCoding or OneHot features; this is Regret"):
-        fpi.Regret(agent.features, actions=2, horizon=9).learn(env, 5, seed=0, engine="compiled")
+    with pytest.raises(InputError, match="TileCoding or OneHot features; this is Regret with Function"):
+        function = lambda observation: np.eye(2)  # noqa: E731
+        fpi.Regret(function, actions=2, horizon=9).learn(env, 5, seed=0, engine="compiled")
     with pytest.raises(EnvironmentMismatch, match="not a gymnasium.Env"):
         agent.learn("CartPole-v1", 5, seed=0, engine="compiled")
     with pytest.raises(InputError, match="episodes is -1"):

@@ -116,7 +116,7 @@ class LeveledAgent(Agent):
         super().__init__(settings, datasets)
         self.played = ()
         self._everything = np.ones(self.actions, np.bool_)
-        self._playing: list[int] = []
+        self.playing: list[int] = []  # l_h of the episode under way
         self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
     def level_gap(self, level: int) -> float:
@@ -146,7 +146,7 @@ class LeveledAgent(Agent):
         assert training_state.seed is not None
         seed, episode = training_state.seed, training_state.episodes
         level = min(episode + 1, self.levels + 1)  # line 3
-        self._playing = playing = []
+        self.playing = playing = []
 
         def play(observation: Any, stage: int) -> tuple[int, bool]:
             nonlocal level
@@ -169,7 +169,7 @@ class LeveledAgent(Agent):
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 17 to 20; the level was kept with the step."""
-        self.played = tuple(self._playing)
+        self.played = tuple(self.playing)
         super().end_episode(training_state, explored)
 
     def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:

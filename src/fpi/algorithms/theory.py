@@ -127,10 +127,17 @@ class Constants(LevelBounds):
         """
         if log_det is None or self.mode == "paper":
             log_det = self.log_det_bound(n)
-        union = self.horizon / self.delta if level is None else 2 * self.horizon * level**2 / self.delta
-        deviation = math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
-        noise = deviation * math.sqrt(log_det + 2 * math.log(union))
+        noise = self.deviation * math.sqrt(log_det + 2 * math.log(self.union(level)))
         return self.scale * (noise + math.sqrt(n) * self.misspecification + math.sqrt(self.ridge) * self.theta_bound)
+
+    def union(self, level: int | None) -> float:
+        """How many events a union bound is over, divided by delta."""
+        return self.horizon / self.delta if level is None else 2 * self.horizon * level**2 / self.delta
+
+    @property
+    def deviation(self) -> float:
+        """A return is subGaussian with this."""
+        return math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
 
     def gap(self, epsilon: float) -> float:
         """eps-bar = 2H (alpha eps + kappa): where all actions of the start are covered, no more is lost (Lemma 6)."""

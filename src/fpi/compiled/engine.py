@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpi._validation import check_whole
-from fpi.algorithms import PAC, Agent
+from fpi.algorithms import PAC, Agent, Regret
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv, compiled_env_of
 from fpi.determinism import check_generator
@@ -22,7 +23,9 @@ from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
 from fpi.history import History
 from fpi.kernels.choose import EXPLORING
+from fpi.kernels.levels import ELIMINATIONS, new_ladder
 from fpi.kernels.suffixes import no_suffixes
+from fpi.settings import UNLIMITED
 from fpi.training import Callback, TrainingState, bar
 
 if TYPE_CHECKING:
@@ -95,12 +98,12 @@ def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
     return compiled_env
 
 
-def check_agent(agent: Agent) -> PAC:
+def check_agent(agent: Agent) -> PAC | Regret:
     """The agent, if compiled episodes know agents and features of this kind; raises InputError."""
-    if not isinstance(agent, PAC) or not isinstance(agent.features, TileCoding | OneHot):
+    if not isinstance(agent, PAC | Regret) or not isinstance(agent.features, TileCoding | OneHot):
         raise InputError(
-            f"compiled episodes know fpi.PAC with TileCoding or OneHot features; this is {type(agent).__name__} with "
-            f"{type(agent.features).__name__}. Use the engine gymnasium."
+            "compiled episodes know fpi.PAC and fpi.Regret with TileCoding or OneHot features; this is "
+            f"{type(agent).__name__} with {type(agent.features).__name__}. Use the engine gymnasium."
         )
     return agent
 
@@ -137,6 +140,26 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
     return replace(training_state, environment=compiled_env.environment)
 
 
+def _ladder(agent: PAC | Regret) -> Any:
+    """The constants of Algorithm 2; for PAC those of no level at all."""
+    if isinstance(agent, PAC):
+        return new_ladder(0, agent.horizon, np.zeros(0), np.zeros(0), 0.0, 0.0, 1.0, 0.0, False, 1, 1.0)
+    theory, numbers = agent.theory, range(1, agent.levels + 1)
+    return new_ladder(
+        ELIMINATIONS[agent.settings.elimination],
+        agent.horizon,
+        np.array([agent.level_gap(level) for level in numbers]),
+        np.array([2 * math.log(theory.union(level)) for level in numbers]),
+        theory.deviation,
+        math.sqrt(theory.ridge) * theory.theta_bound,
+        float(theory.scale),
+        float(theory.misspecification),
+        theory.mode == "paper",
+        theory.dim,
+        theory.ridge,
+    )
+
+
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
     """Ctrl-C waits: numba runs Python where it takes over functions and generators, and expects no error there."""
@@ -158,7 +181,7 @@ class _Run:
 
     def __init__(
         self,
-        agent: PAC,
+        agent: PAC | Regret,
         compiled_env: CompiledEnv,
         training_state: TrainingState,
         episodes: int,
@@ -186,6 +209,7 @@ class _Run:
         with _without_interrupts():
             self.handle = loop.new_run(
                 agent.datasets.actor.handle,
+                _ladder(agent),
                 compiled_env.reset,
                 compiled_env.step,
                 self.rng,
@@ -194,7 +218,7 @@ class _Run:
                 agent.horizon,
                 agent.rewards.low,
                 agent.rewards.high,
-                agent.settings.window,
+                agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
                 EXPLORING[agent.settings.explore],
                 training_state.seed,
                 training_state.episodes,
@@ -229,7 +253,7 @@ class _Run:
         _, number, stage = loop.get_progress(self.handle)
         try:
             if status == loop.BAD_REWARD:
-                self.agent.rewards.check(float(loop.get_rewards(self.handle)[stage - 1]), stage)
+                self.agent.rewards.check(float(loop.get_last(self.handle)[0][-1]), stage)
             else:
                 self.agent.features.active(self.agent.datasets.actor.observation, stage)
         except (InputError, EnvironmentMismatch) as error:
@@ -241,6 +265,8 @@ class _Run:
         row, number, _ = loop.get_progress(self.handle)
         if row:
             state = dict(self.rng.bit_generator.state)
+            if isinstance(self.agent, Regret):
+                self.agent.playing = loop.get_last(self.handle)[1].tolist()
             self.agent.end_episode(
                 replace(self.training_state, episodes=number, generator=state, visits=self.visits), None
             )

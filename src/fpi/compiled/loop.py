@@ -5,6 +5,7 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import ACTOR, FROM_DOUBLES, act, store_kept
+from fpi.kernels.levels import LADDER, climb
 from fpi.kernels.numerics import exact_sum
 from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new
 from fpi.kernels.suffixes import SUFFIXES, note
@@ -28,6 +29,7 @@ class Run(Handle):
 
 FIELDS = {
     "actor": ACTOR,
+    "ladder": LADDER,  # of FPI-Regret; FPI-PAC has one without levels
     "reset": types.FunctionType(RESET),
     "step": types.FunctionType(STEP),
     "rng": types.npy_rng,
@@ -59,12 +61,14 @@ RUN = define(
     actions=INTS,
     rewards=VECTOR,
     covered=INTS,
+    levels=INTS,  # l_h, where there are levels
 )
 
 
 @jit
 def new_run(
     actor,
+    ladder,
     reset,
     step,
     rng,
@@ -87,13 +91,14 @@ def new_run(
 ):
     """A run with these FIELDS. Functions and generator cross into compiled code here, and not in every call."""
     run = new(RUN)
+    run.ladder = ladder
     run.actor, run.reset, run.step, run.rng, run.env_actions, run.state = actor, reset, step, rng, env_actions, state
     run.horizon, run.low, run.high, run.window, run.rule, run.seed = horizon, low, high, window, rule, seed
     run.number, run.returns, run.lengths, run.stored_stage = number, returns, lengths, stored_stage
     run.covered_steps, run.visits, run.suffixes, run.logging = covered_steps, visits, suffixes, logging
     run.active = np.zeros((horizon, actor.indices.shape[1]), np.int32)
     run.actions, run.covered = np.zeros(horizon, np.int64), np.zeros(horizon, np.int64)
-    run.rewards = np.zeros(horizon)
+    run.rewards, run.levels = np.zeros(horizon), np.ones(horizon, np.int64)
     return run
 
 
@@ -104,8 +109,9 @@ def get_progress(run):
 
 
 @jit
-def get_rewards(run):
-    return run.rewards
+def get_last(run):
+    """Rewards and levels of the last episode."""
+    return run.rewards[: run.length].copy(), run.levels[: run.length].copy()
 
 
 @jit_inline
@@ -115,13 +121,19 @@ def play(run):
     actions, rewards, covered = run.actions, run.rewards, run.covered
     observation, number = actor.observation, run.number
     window, rule, seed = run.window, run.rule, run.seed
+    levels = run.ladder.gaps.size
+    level = min(number + 1, levels + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
     low, high = run.low - slack, run.high + slack
     run.length = 0
     run.explored = -1
     reset(run.rng, state, observation)
     for stage in range(run.horizon):
-        action, explores = act(actor, FROM_DOUBLES, stage, window, rule, seed, number, True, True)
+        if levels == 0:
+            action, explores = act(actor, FROM_DOUBLES, stage, window, rule, seed, number, True, True)
+        else:
+            action, level, explores = climb(actor, run.ladder, FROM_DOUBLES, stage, level, rule, seed, number)
+            run.levels[stage] = level
         if action < 0:
             return BAD_OBSERVATION
         if run.logging:
@@ -149,7 +161,7 @@ def book(run):
             note(run.suffixes, run.active, run.actions, explored + 1, explored + 1, length)
         total = exact_sum(run.rewards[explored:length])
         target = (total - (run.horizon - explored) * run.low) / (run.high - run.low)  # in units of [0, 1] a stage
-        store_kept(run.actor, explored, 1, run.actions[explored], target, run.number)
+        store_kept(run.actor, explored, run.levels[explored], run.actions[explored], target, run.number)
     run.returns[row] = exact_sum(run.rewards[:length])
     run.lengths[row] = length
     run.stored_stage[row] = explored

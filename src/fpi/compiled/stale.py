@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms import Agent
+from fpi.algorithms import PAC, Agent
 from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
 from fpi.kernels.suffixes import count_stale, get_data, no_suffixes, note_observations, suffixes_of
@@ -22,7 +22,10 @@ class StaleLog:
     """
 
     def __init__(self, agent: Agent) -> None:
-        self._agent = check_agent(agent)
+        known = check_agent(agent)
+        if not isinstance(known, PAC):
+            raise InputError(f"stale data are counted for fpi.PAC; this is {type(agent).__name__}.")
+        self._agent = known
         self.suffixes = no_suffixes(agent.features.nnz)
 
     def __call__(self, episode: Episode) -> None:

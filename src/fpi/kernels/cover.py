@@ -9,6 +9,7 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.numerics import EPS
+from fpi.kernels.objects import borrow
 from fpi.kernels.query import (
     block_of,
     block_start,
@@ -129,7 +130,8 @@ def scan(store, cell, where, values, threshold, last, mine):
         mine.base = mine.width2
     limit = threshold * threshold
     stop = limit + rounding(store, cell, last, mine.base) + 4.0 * EPS * limit  # above, it is certainly uncovered
-    pool, data, members, start = store.pool, store.data, store.members, store.cells[cell].start
+    pool, data, members = borrow(store.pool), borrow(store.data), borrow(store.members)
+    start = store.cells[cell].start
     while mine.position < last:
         mine.width2, mine.value, p = sum_rows(
             pool, data, members, start + mine.position, start + last, where, values, mine.width2, mine.value, stop
@@ -160,9 +162,9 @@ def go_to(store, regression, indices, values, k, allowed, progress):
                 if first == 0 and where.size > 0:
                     seen = max(seen, min(before, position))
                 mine.width2, mine.value, _ = sum_rows(
-                    store.pool,
-                    store.data,
-                    store.members,
+                    borrow(store.pool),
+                    borrow(store.data),
+                    borrow(store.members),
                     start + seen,
                     start + position,
                     where,

@@ -8,6 +8,7 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, two_prod
+from fpi.kernels.objects import borrow
 from fpi.kernels.ridge import locate, scatter
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
@@ -137,7 +138,7 @@ def rounding(store, cell, position, base):
     """A bound on the rounding error of a squared width at a prefix."""
     if position == 0:
         return 4.0 * EPS * base
-    datum = store.data[store.members[store.cells[cell].start + position - 1]]
+    datum = borrow(store.data)[borrow(store.members)[store.cells[cell].start + position - 1]]
     inside = (position - 1) % store.every + 1
     condition = 1.0
     if datum.anchor >= 0:

@@ -34,6 +34,7 @@ from fpi.kernels.objects import (
     SINGLES,
     VECTOR,
     Handle,
+    borrow,
     define,
     longer,
     new,
@@ -297,7 +298,7 @@ def locate(store, cell, indices, where):
 
     Returns how many data came before the first that touched any of them.
     """
-    columns = store.columns
+    columns = borrow(store.columns)
     before = store.cells[cell].count
     for j in range(indices.size):
         where[j] = -1
@@ -363,9 +364,10 @@ def position_at(store, cell, k):
     low = 0
     high = store.cells[cell].count
     start = store.cells[cell].start
+    data, members = borrow(store.data), borrow(store.members)
     while low < high:
         middle = (low + high) // 2
-        if store.data[store.members[start + middle]].order <= k:
+        if data[members[start + middle]].order <= k:
             low = middle + 1
         else:
             high = middle

@@ -49,6 +49,7 @@ CACHE = define(
     states=records(STATE),
     allowed=FLAG_ROWS,  # per action: whether the level asks about it
     uncovered=FLAG_ROWS,
+    survives=FLAG_ROWS,  # the actions that the next level asks about, where there are levels
     progress=records(PROGRESS, 2),
 )
 
@@ -64,6 +65,7 @@ def new_cache(actions, name, values, room):
     cache.states = np.zeros(1, STATE)
     cache.allowed = np.ones((1, actions), np.bool_)
     cache.uncovered = np.zeros((1, actions), np.bool_)
+    cache.survives = np.zeros((1, actions), np.bool_)
     cache.progress = np.zeros((1, actions), PROGRESS)
     grow(cache, room)
     return cache
@@ -71,7 +73,16 @@ def new_cache(actions, name, values, room):
 
 @jit
 def get_arrays(cache):
-    return cache.table, cache.names, cache.values, cache.states, cache.allowed, cache.uncovered, cache.progress
+    return (
+        cache.table,
+        cache.names,
+        cache.values,
+        cache.states,
+        cache.allowed,
+        cache.uncovered,
+        cache.survives,
+        cache.progress,
+    )
 
 
 @jit
@@ -80,6 +91,7 @@ def grow(cache, room):
     names, values = longer(cache.names, room, 1, 1.0), longer(cache.values, room, 1, 1.0)
     states, progress = longer(cache.states, room, 1, 1.0), longer(cache.progress, room, 1, 1.0)
     allowed, uncovered = longer(cache.allowed, room, 1, 1.0), longer(cache.uncovered, room, 1, 1.0)
+    survives = longer(cache.survives, room, 1, 1.0)
     size = 4
     while size < 4 * room:
         size *= 2
@@ -87,7 +99,7 @@ def grow(cache, room):
     for state in range(1, cache.used):
         table[find(table, states, names, values, states[state].regression, names[state], values[state])] = state
     cache.names, cache.values, cache.states, cache.progress = names, values, states, progress
-    cache.allowed, cache.uncovered, cache.table = allowed, uncovered, table
+    cache.allowed, cache.uncovered, cache.survives, cache.table = allowed, uncovered, survives, table
 
 
 @jit_inline

@@ -1,0 +1,109 @@
+"""`Ladder`: Algorithm 2 in compiled code. `fpi.algorithms.levels` is its text, to which tests hold this to the bit."""
+
+import math
+
+import numpy as np
+from numba import types
+
+from fpi._compiling import jit, jit_inline
+from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
+from fpi.kernels.choose import eliminate, explore
+from fpi.kernels.cover import go_to
+from fpi.kernels.objects import VECTOR, Handle, define, new
+from fpi.kernels.ridge import log_det_at
+
+ELIMINATIONS = {"paper": 0, "stage": 1, "interval": 2}
+PAPER, STAGE, INTERVAL = ELIMINATIONS.values()
+
+
+class LadderType(types.StructRef):
+    pass
+
+
+class Ladder(Handle):
+    """What eliminates actions, level by level, see LADDER; `new_ladder` makes it."""
+
+    __slots__ = ()
+
+
+LADDER = define(
+    LadderType,
+    Ladder,
+    elimination=types.int64,
+    horizon=types.int64,
+    gaps=VECTOR,  # Delta_l of levels 1, 2, ...
+    unions=VECTOR,  # 2 ln of the union bound of each level
+    deviation=types.float64,  # of a return
+    bias=types.float64,  # sqrt(ridge) times the bound on theta
+    scale=types.float64,
+    misspecification=types.float64,
+    bounded=types.boolean,  # whether the log determinant is the paper's bound on it, from the next two
+    dim=types.int64,
+    ridge=types.float64,
+)
+
+
+@jit
+def new_ladder(elimination, horizon, gaps, unions, deviation, bias, scale, misspecification, bounded, dim, ridge):
+    """The fields of LADDER; without levels it is that of an algorithm which has none."""
+    ladder = new(LADDER)
+    ladder.elimination, ladder.horizon, ladder.gaps, ladder.unions = elimination, horizon, gaps, unions
+    ladder.deviation, ladder.bias, ladder.scale, ladder.misspecification = deviation, bias, scale, misspecification
+    ladder.bounded, ladder.dim, ladder.ridge = bounded, dim, ridge
+    return ladder
+
+
+@jit_inline
+def margins(ladder, stage, level, prefix, log_det):
+    """`LeveledAgent.margins`: factor and bias of the errors of estimates, and a slack."""
+    gap = ladder.gaps[level - 1]
+    if ladder.elimination == PAPER:
+        return 0.0, 0.0, 2 * ladder.horizon * gap
+    if ladder.elimination == STAGE:
+        return 0.0, 0.0, 2 * (ladder.horizon - stage) * gap
+    if ladder.bounded:
+        log_det = ladder.dim * math.log1p(prefix / (ladder.ridge * ladder.dim))
+    noise = ladder.deviation * math.sqrt(log_det + ladder.unions[level - 1])
+    alpha = ladder.scale * (noise + math.sqrt(prefix) * ladder.misspecification + ladder.bias)
+    return alpha, ladder.misspecification, 2 * (ladder.horizon - stage - 1) * gap
+
+
+@jit
+def climb(actor, ladder, source, stage, level, rule, seed, episode):
+    """Lines 6 to 13: the action, the new l, and whether this step explores; its features are kept."""
+    if not 0 <= stage < actor.stages or not read(actor, source):
+        return NOWHERE, level, False
+    action, below = NOWHERE, 0
+    actor.allowed[:] = True
+    for l in range(1, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
+        regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]
+        state = state_in_question(actor, regression, threshold, True, True)
+        cache, size = actor.cache, actor.store.sizes[regression]
+        mine, progress = cache.states[state], cache.progress[state]
+        if mine.frozen < 0 and mine.looked != size:
+            mine.frozen = find_cover(actor, state, regression, threshold)
+            mine.looked = size
+        if mine.frozen < 0:
+            fill_answer(actor, state)
+            for a in range(actor.estimates.size):
+                if l > 1:
+                    actor.estimates[a] = cache.progress[below, a].value
+            action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
+            keep(actor, action)
+            actor.allowed[:] = True
+            return action, l, True
+        if mine.prefix != mine.frozen:
+            k = mine.frozen
+            go_to(actor.store, regression, actor.indices, actor.values, k, cache.allowed[state], progress)
+            fill_answer(actor, state)
+            factor, bias, slack = margins(ladder, stage, l, k, log_det_at(actor.store, regression, k))
+            errors = np.empty(actor.widths.size)
+            action, _ = eliminate(
+                actor.estimates, actor.widths, cache.allowed[state], factor, bias, slack, errors, cache.survives[state]
+            )
+            mine.action, mine.prefix = action, k
+        action = mine.action
+        below = state
+        actor.allowed[:] = cache.survives[state]
+    actor.allowed[:] = True
+    return action, level, False
