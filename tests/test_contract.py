@@ -21,7 +21,8 @@ from support.agents import datasets_of
 import fpi
 from fpi import algorithms
 from fpi.errors import CheckFailed, EnvironmentMismatch, InputError
-from fpi.training import History, Policy
+from fpi.evaluation import Policy
+from fpi.training import History
 
 SEED = 3
 STATES = functools.partial(LayeredMDP, 1, horizon=3, states=5, actions=2, early_end=0.1)

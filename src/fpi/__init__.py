@@ -22,7 +22,7 @@ _HOMES = {
     "Fourier": "fpi.features",
     "RBF": "fpi.features",
     "ActionGrid": "fpi.envs",
-    "evaluate": "fpi.training",
+    "evaluate": "fpi.evaluation",
     "check_agent": "fpi.testing",
     "JsonlLog": "fpi.callbacks",
     "TensorBoardLog": "fpi.callbacks",
@@ -35,6 +35,7 @@ _MODULES = (
     "determinism",
     "envs",
     "errors",
+    "evaluation",
     "features",
     "function_classes",
     "regression",
@@ -68,10 +69,10 @@ if TYPE_CHECKING:
     from fpi.algorithms import PAC, Eluder, Regret, load
     from fpi.callbacks import JsonlLog, TensorBoardLog
     from fpi.envs import ActionGrid
+    from fpi.evaluation import evaluate
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.regression import PrefixRidge
     from fpi.testing import check_agent
-    from fpi.training import evaluate
 
 
 def __getattr__(name: str) -> Any:

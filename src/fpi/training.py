@@ -1,4 +1,4 @@
-"""The training loop, evaluation, and the learned policy.
+"""The training loop.
 
 A learner does not change within an episode; when the episode has ended it is told once what to store. `TrainingState`
 holds everything needed to resume bit by bit.
@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ from fpi.data import Act
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
-from fpi.history import Evaluation, History
+from fpi.evaluation import EnvActions, Player, list_actions
+from fpi.history import History
 
 
 @dataclass(frozen=True)
@@ -54,23 +55,6 @@ class TrainingState:
         visits[0, :longest] += np.count_nonzero(grid < 2, axis=0)
         visits[1, :longest] += np.count_nonzero(grid == 0, axis=0)
         return replace(self, visits=visits, uncounted=None)
-
-
-class Decision(NamedTuple):
-    """What a policy does at a state."""
-
-    action: int
-    covered: bool | None
-    """Whether the data cover all its actions; None where the agent does not tell."""
-
-
-class Player(Protocol):
-    """What evaluation asks of an agent. One that has `decide` too is asked that, see `deciding`."""
-
-    actions: int
-    horizon: int
-
-    def predict(self, observation: Any, stage: int) -> int: ...
 
 
 class Learner(Player, Protocol):
@@ -114,7 +98,6 @@ class Episode:
 
 Callback = Callable[[Episode], Any]
 COUNTED_TOGETHER = 64  # episodes
-EnvActions = list[np.int64]
 
 
 # Engines are named here, not imported: compiled code stands above the algorithms whose data it fills.
@@ -143,7 +126,7 @@ def learn(
     if seed is not None:
         check_whole("seed", seed)
         seed = int(seed)
-    env_actions = _env_actions(env, learner)
+    env_actions = list_actions(env, learner)
     envs.check_horizon(env, learner.horizon)
     name = environment_name(env)
     if learner.training_state.environment not in (None, name):
@@ -317,96 +300,6 @@ def _episode(learner: Learner, number: int, play: _Play) -> Episode:
         stored_stage=play.stored_stage,
         covered_steps=play.covered_steps,
     )
-
-
-def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
-    """Play the learned policy. Every agent meets the same start states under the same `seed`.
-
-    An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
-    `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
-    """
-    check_whole("episodes", episodes)
-    check_whole("seed", seed)
-    returns = np.zeros(episodes)
-    lengths = np.zeros(episodes, np.int64)
-    covered = np.zeros(episodes, np.int64)
-    told = True
-    for i, episode in enumerate(evaluation(agent, env, episodes, seed)):
-        rewards, known = zip(*episode, strict=True)
-        returns[i], lengths[i], covered[i] = math.fsum(rewards), len(rewards), known.count(True)
-        told = told and None not in known
-    return Evaluation(returns, lengths, covered if told else None)
-
-
-def evaluation(agent: Player, env: Env, episodes: int, seed: int) -> Iterator[Iterator[tuple[float, bool | None]]]:
-    """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
-    env_actions = _env_actions(env, agent)
-    envs.check_horizon(env, agent.horizon)
-    for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
-        observation, _ = env.reset(seed=int(start))
-        yield _policy_steps(agent, env, number, observation, env_actions)
-
-
-def _policy_steps(
-    agent: Player, env: Env, number: int, observation: Any, env_actions: EnvActions
-) -> Iterator[tuple[float, bool | None]]:
-    decide = deciding(agent, number)
-    covered: bool | None = None
-
-    def act(observation: Any, stage: int) -> np.int64:
-        nonlocal covered
-        action, covered = decide(observation, stage)
-        return env_actions[action]
-
-    for _, reward, _, _ in envs.rollout(env, observation, act, agent.horizon):
-        yield reward, covered
-
-
-def deciding(agent: Any, number: int) -> Callable[[Any, int], Decision]:
-    """The learned policy in the episode that comes `number` episodes after those learned from.
-
-    That is `decide`, where there is one, unless a subclass has a `predict` of its own.
-    """
-    homes = [next((i for i, kind in enumerate(type(agent).__mro__) if name in vars(kind)), 0) for name in PREDICTING]
-    if not hasattr(agent, "decide") or homes[0] < homes[1]:
-        return lambda observation, stage: Decision(agent.predict(observation, stage), None)
-    episode = agent.episodes + number
-    return lambda observation, stage: agent.decide(observation, stage, episode)
-
-
-PREDICTING = ("predict", "decide")
-
-
-class Policy:
-    """The learned policy for ordinary loops: it counts stages and episodes itself. Call `reset` when one begins."""
-
-    def __init__(self, agent: Player) -> None:
-        self._agent = agent
-        self._number = 0
-        self._decide = deciding(agent, 0)
-        self.stage = 0
-
-    def reset(self) -> None:
-        if self.stage:
-            self._number += 1
-            self._decide = deciding(self._agent, self._number)
-        self.stage = 0
-
-    def __call__(self, observation: Any) -> int:
-        if self.stage == self._agent.horizon:
-            raise InputError(
-                f"this policy was asked for {self.stage} actions, its whole horizon. Call policy.reset() when an "
-                "episode begins."
-            )
-        action = self._decide(observation, self.stage).action
-        self.stage += 1
-        return action
-
-
-def _env_actions(env: Env, learner: Player) -> EnvActions:
-    """The environment's own actions; numpy's integers are what its space checks fastest."""
-    first = envs.check_spaces(env, learner.actions)
-    return [np.int64(first + action) for action in range(learner.actions)]
 
 
 def environment_name(env: Env) -> str:

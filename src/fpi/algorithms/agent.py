@@ -21,10 +21,11 @@ from fpi.data import Act, Estimator, ExploringStep
 from fpi.datasets import Datasets
 from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError, ModelFileError
+from fpi.evaluation import Decision, Policy
 from fpi.features import optional_methods
 from fpi.history import History
 from fpi.settings import Settings
-from fpi.training import Callback, Decision, Policy, TrainingState
+from fpi.training import Callback, TrainingState
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)

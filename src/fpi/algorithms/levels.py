@@ -32,9 +32,10 @@ from fpi._validation import is_whole
 from fpi.algorithms.agent import Agent
 from fpi.data import Act, Dataset
 from fpi.errors import InputError
+from fpi.evaluation import Decision
 from fpi.kernels.choose import EXPLORING, best, eliminate, explore
 from fpi.settings import LevelSettings
-from fpi.training import Decision, TrainingState
+from fpi.training import TrainingState
 
 
 class LevelState(NamedTuple):

@@ -36,10 +36,11 @@ from fpi.algorithms.theory import Constants
 from fpi.data import Act, Dataset
 from fpi.datasets import Datasets
 from fpi.errors import InputError
+from fpi.evaluation import Decision
 from fpi.features import FeatureMap, as_feature_map
 from fpi.kernels.choose import EXPLORING, best, explore
 from fpi.settings import UNLIMITED, PACSettings
-from fpi.training import Decision, TrainingState
+from fpi.training import TrainingState
 
 
 @dataclass(frozen=True)

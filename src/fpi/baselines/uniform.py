@@ -6,8 +6,9 @@ from typing import Any
 
 from fpi.baselines.base import Baseline
 from fpi.data import Act
+from fpi.evaluation import Decision
 from fpi.kernels.numerics import pick
-from fpi.training import Decision, TrainingState
+from fpi.training import TrainingState
 
 
 class Uniform(Baseline):

@@ -15,7 +15,7 @@ from fpi import _files
 from fpi.algorithms import Agent
 from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch
-from fpi.training import evaluation
+from fpi.evaluation import evaluation_episodes
 
 FASTEST = 50  # pictures a second; players slow faster ones down
 USUAL = 30  # where the environment does not say
@@ -40,7 +40,7 @@ def check_drawable(env: Env) -> None:
 
 def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
-    for episode in evaluation(agent, env, episodes, seed):
+    for episode in evaluation_episodes(agent, env, episodes, seed):
         yield _picture(env)
         for _ in episode:
             yield _picture(env)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fpi import algorithms
+from fpi.evaluation import evaluate
 from fpi.testing.harness import (
     EPISODES,
     HALF,
@@ -23,7 +24,6 @@ from fpi.testing.harness import (
     saved,
     saved_file,
 )
-from fpi.training import evaluate
 
 
 def global_generators_are_left_alone(harness: Harness) -> None:
