@@ -17,6 +17,7 @@ from fpi.cli.interrupt import interruptible
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError
+from fpi.statistics import last_tenth
 from fpi.training import Callback, Episode, bar
 
 ANNOUNCE_AFTER = 2.0  # seconds
@@ -51,28 +52,24 @@ class Tally:
     def __call__(self, episode: Episode) -> None:
         self.add([episode.total_reward], episode.length, episode.covered_steps)
 
-    def add(self, returns: list[float], decisions: int, frozen: int) -> None:
+    def add(self, returns: list[float], decisions: int, covered_steps: int) -> None:
         self.returns += returns
         self.decisions += decisions
-        self.covered_steps += frozen
+        self.covered_steps += covered_steps
 
     def rows(self, data_stored: int, seconds: float) -> dict[str, str]:
-        tenth = max(1, len(self.returns) // 10)
+        returns = np.array(self.returns)
         return {
-            "mean return, first 10%": f"{_mean(self.returns[:tenth]):.2f}",
-            "mean return, last 10%": f"{_mean(self.returns[-tenth:]):.2f}",
+            "mean return, first 10%": f"{last_tenth(returns[::-1]).mean():.2f}",
+            "mean return, last 10%": f"{last_tenth(returns).mean():.2f}",
             "data stored": f"{data_stored:,}",
             "decisions at covered states": f"{self.covered_steps / self.decisions:.1%}",
             "time": f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min",
         }
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers)
-
-
 class Checkpoints:
-    """Save the agent every so many episodes; never for None."""
+    """Save the agent every `every` episodes; never for None."""
 
     def __init__(self, path: Path, every: int | None) -> None:
         self.path, self.every = path, every

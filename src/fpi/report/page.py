@@ -119,7 +119,7 @@ POLICY_TEXT = (
     "as in the curves."
 )
 RESULTS_TEXT = (
-    "Reward over the last tenth of the episodes. IQM is the mean of the middle half of the seeds; in brackets 95% "
+    "Return over the last tenth of the episodes. IQM is the mean of the middle half of the seeds; in brackets 95% "
     "bootstrap intervals over seeds. With few seeds these are too narrow, so claims that compare two settings are "
     "decided by the differences between runs of the same seed."
 )
