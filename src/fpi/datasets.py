@@ -44,9 +44,10 @@ class Datasets:
         self._sparse = features.separate and self._methods.active is not None
         self._store: RidgeStore | None = None  # made at first use: a plain function shows its dimension when called
         self._actor: _Actor | None = None
+        self._asked: tuple[Any, Act] | None = None  # what `decide` was asked last
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_actor": None}  # what it knows follows from the data
+        return self.__dict__ | {"_actor": None, "_asked": None}  # what it knows follows from the data
 
     @property
     def store(self) -> RidgeStore:
@@ -159,8 +160,10 @@ class Datasets:
         self, observation: Any, stage: int, window: int, explore: str, seed: int, episode: int
     ) -> tuple[int, bool]:
         """The same at one state; it remembers nothing new."""
-        actor = self._actor or self._actor_for(observation, stage)
-        return actor.begin(window, EXPLORING[explore], seed, episode, False)(observation, stage)
+        question = window, EXPLORING[explore], seed, episode, False
+        if self._asked is None or self._asked[0] != question:
+            self._asked = question, self._actor_for(observation, stage).begin(*question)
+        return self._asked[1](observation, stage)
 
     def _actor_for(self, observation: Any, stage: int) -> _Actor:
         """The actor, also if it takes this observation to see how many features there are."""

@@ -231,6 +231,8 @@ class Agent:
         return Policy(self)
 
     def check_stage(self, stage: int) -> None:
+        if type(stage) is int and 0 <= stage < self.horizon:
+            return  # quickly: policies ask at every step
         if not (is_whole(stage) and 0 <= stage < self.horizon):
             raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
 

@@ -118,8 +118,9 @@ def state_in_question(actor, regression, threshold, named, remember):
 def act(actor, source, stage, window, rule, seed, episode, named, remember):
     """Line 3 of Algorithm 1: pi_t(s) and whether s is uncovered; features of an exploring step are kept.
 
-    `window` is how many of the newest prefixes freezing may use, `rule` how an uncovered action is chosen. A state
-    without a name is looked at from the start; one that has a name is remembered if `remember`.
+    `source` says where features come from (GIVEN, ...), `window` how many of the newest prefixes freezing may use,
+    `rule` how an uncovered action is chosen (EXPLORING), by seed and episode if at random. A state that is not `named`
+    is looked at from the start; one that is, is remembered if `remember`.
     """
     if not 0 <= stage < actor.stages or not read(actor, source):
         return NOWHERE, False

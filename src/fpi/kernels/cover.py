@@ -25,7 +25,7 @@ from fpi.kernels.ridge import cell_and_row, locate, position_at
 
 PROGRESS = np.dtype(
     [
-        ("position", np.int64),  # data of the cell that the numbers rest on; fewer do not cover
+        ("position", np.int64),  # data of the cell that the numbers rest on; they do not cover if UNCOVERED
         ("cover", np.int64),  # joint prefix of the first cover, or UNCOVERED, or LATER
         ("width2", np.float64),
         ("value", np.float64),
@@ -81,8 +81,8 @@ def cover(store, regression, indices, values, threshold, allowed, progress, unco
             where = np.empty(indices.shape[1], np.int32)
             locate(store, cell, indices[row], where)
             position = position_at(store, cell, k)
-            if position <= mine.position or not covered_at(store, cell, position, where, values[row], threshold):
-                search(store, cell, where, values[row], threshold, max(position, mine.position), mine)
+            if position == 0 or not covered_at(store, cell, position, where, values[row], threshold):
+                search(store, cell, where, values[row], threshold, position, mine)
                 k = max(k, mine.cover)
     return k
 
@@ -117,8 +117,9 @@ def search(store, cell, where, values, threshold, after, mine):
             high = middle
         else:
             low = middle
-    if low * store.every > mine.position:
-        mine.position = low * store.every
+    mine.position = low * store.every
+    mine.width2 = mine.base = start_width(store, values)
+    mine.value = 0.0
     scan(store, cell, where, values, threshold, min(high * store.every, store.cells[cell].count), mine)
 
 

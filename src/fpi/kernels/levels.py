@@ -70,7 +70,10 @@ def margins(ladder, stage, level, prefix, log_det):
 
 @jit
 def climb(actor, ladder, source, stage, level, rule, seed, episode):
-    """Lines 6 to 13: the action, the new l, and whether this step explores; its features are kept."""
+    """Lines 6 to 13: the action, the new l, and whether this step explores; its features are kept.
+
+    `level` is l so far; the other arguments are those of `actor.act`.
+    """
     if not 0 <= stage < actor.stages or not read(actor, source):
         return NOWHERE, level, False
     action, below = NOWHERE, 0

@@ -60,7 +60,8 @@ def block_start(store, cell, position, where, values):
 def sum_rows(pool, data, members, first, last, where, values, width2, value, stop):
     """Take a query over the members first .. last - 1 of one block, or until the squared width is at most `stop`.
 
-    Returns squared width, estimate, and the member to go on with.
+    `pool`, `data` and `members` are the store's; `width2` and `value` are those of the prefix before. Returns
+    squared width, estimate, and the member to go on with.
     """
     n = values.size
     whole = n - n % 4
