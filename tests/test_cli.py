@@ -539,7 +539,7 @@ def test_an_error_in_the_middle_keeps_what_was_learned():
     assert episodes > 1
     assert logged("m.jsonl") == list(range(episodes))
     assert f"in episode {episodes + 1}: the reward" in text
-    assert "`fpi check fpi-tests/TurnsCostly-v0` tells what fits" in text
+    assert "`fpi check fpi-tests/TurnsCostly-v0` reports what fits" in text
 
 
 # Evaluating

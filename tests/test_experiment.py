@@ -207,7 +207,7 @@ def test_a_killed_worker_costs_a_retry(undisturbed, tmp_path):
 
 @pytest.mark.process
 def test_a_run_that_always_kills_its_worker_is_given_up(tmp_path):
-    with pytest.raises(RunFailed, match="seed-000 was lost 4 times in a row"):
+    with pytest.raises(RunFailed, match="seed-000 lost its worker 4 times in a row"):
         run_study(deadly(tmp_path, lives=100), tmp_path / "out", backend=Local(1, start="fork"))
 
 

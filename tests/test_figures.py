@@ -8,7 +8,7 @@ import pytest
 import result_folders
 
 from fpi import model_files
-from fpi.cli import report
+from fpi.cli import study_report
 from fpi.errors import InputError, ModelFileError
 from fpi.report import figures, read
 from fpi.statistics import CURVE_RESAMPLES, bootstrap_interval
@@ -166,6 +166,6 @@ def test_many_panels_are_set_in_rows(tmp_path):
 def test_pictures_shrink_by_whole_fractions():
     picture = np.zeros((401, 600, 3), np.uint8)
     picture[:2, :2] = 100
-    (small,) = report._smaller(iter([picture]))
+    (small,) = study_report._smaller(iter([picture]))
     assert small.shape == (200, 300, 3)
     assert small[0, 0].tolist() == [100, 100, 100] and small[0, 1].tolist() == [0, 0, 0]

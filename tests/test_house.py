@@ -56,7 +56,8 @@ def wheel(tmp_path_factory):
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     package = {name for name in names if name.startswith("fpi/")}
-    sources = {path.relative_to(REPOSITORY / "src").as_posix() for path in REPOSITORY.glob("src/fpi/**/*.py")}
+    files = (path for kind in ("py", "html") for path in REPOSITORY.glob(f"src/fpi/**/*.{kind}"))
+    sources = {path.relative_to(REPOSITORY / "src").as_posix() for path in files}
     assert package == sources | {"fpi/py.typed"}
     assert all(re.match(r"frozen_policy_iteration-[\d.]+\.dist-info/", name) for name in set(names) - package)
 
@@ -328,5 +329,6 @@ def test_texts_name_the_distribution_and_extras_that_exist():
         for path in texts
         for name, extra in re.findall(r"""pip install ["']?([\w-]+)\[([\w,]+)\]""", path.read_text())
     ]
+    asked = {name for path in texts for name in re.findall(r"importing\(\"(\w+)\"", path.read_text())}
     assert {name for name, _ in named} == {project["name"]}
-    assert {extra for _, extra in named} == project["optional-dependencies"].keys() - {"all", "dev"}
+    assert {extra for _, extra in named} | asked == project["optional-dependencies"].keys() - {"all", "dev"}

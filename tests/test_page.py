@@ -13,7 +13,7 @@ import pytest
 import result_folders
 
 import fpi
-from fpi.cli import report
+from fpi.cli import study_report
 from fpi.report import charts, read, tables, write_page
 from fpi.report import page as report_page
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     agent = fpi.PAC(fpi.TileCoding.for_env(env, tiles=2, tilings=1), actions=2, horizon=500, epsilon=1.0, ridge=1e-3)
     agent.learn(env, 20, seed=0)
     agent.save(folder / "runs" / "CartPole-v1--exact--seed-000" / "model.fpi")
-    report.write_report(folder)
+    study_report.write_report(folder)
     return folder
 
 
@@ -267,7 +267,7 @@ def test_what_comes_from_files_is_escaped(tmp_path):
 def test_a_study_without_runs_has_a_page_of_its_claims(tmp_path):
     content = result_folders.study("figure1") | {"settings": {}, "seeds": [], "title": "Figure 1"}
     result_folders.write(tmp_path, content)
-    told = report.write_report(tmp_path)
+    told = study_report.write_report(tmp_path)
     assert len(told) == 1 and not (tmp_path / "figure.png").exists()
     text = (tmp_path / "page.html").read_text()
     assert 'id="claims"' in text
@@ -294,7 +294,7 @@ def test_numbers_are_shown_without_their_last_digits():
 def test_without_plotly_the_figure_is_made_and_one_line_says_what_to_install(tmp_path, monkeypatch):
     result_folders.write(tmp_path, result_folders.study(seeds=1, episodes=20))
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    told = report.write_report(tmp_path)
+    told = study_report.write_report(tmp_path)
     assert (tmp_path / "figure.png").exists() and (tmp_path / "figure.pdf").exists()
     assert not (tmp_path / "page.html").exists()
     assert told[-1] == 'page.html needs plotly, which is not installed: pip install "frozen-policy-iteration[report]".'
@@ -310,7 +310,7 @@ def test_the_gif_is_an_episode(folder):
 def test_a_gif_that_cannot_be_drawn_does_not_stop_the_page(tmp_path):
     result_folders.write(tmp_path, result_folders.study(seeds=1, episodes=20))
     (tmp_path / "runs" / "CartPole-v1--exact--seed-000" / "model.fpi").write_text("no model")
-    told = report.write_report(tmp_path)
+    told = study_report.write_report(tmp_path)
     assert any(line.startswith("No GIF of CartPole-v1: ") for line in told)
     assert (tmp_path / "page.html").exists()
     assert not list(tmp_path.glob("*.tmp"))

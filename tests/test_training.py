@@ -166,11 +166,11 @@ def test_an_error_in_a_callback_loses_no_episode():
 # Progress
 
 
-def test_the_bar_tells_speed_return_data_and_frozen_share(capsys):
+def test_the_bar_tells_speed_return_data_and_covered_share(capsys):
     history = make_agent().learn(odd.Walk(), 40, seed=0, progress=True)
     said = " ".join(capsys.readouterr().out.split())
     assert "40/40" in said
-    assert "episodes/s" in said and "data" in said and "% frozen" in said
+    assert "episodes/s" in said and "data" in said and "% covered" in said
     assert_same(history, learned(40)[1])
 
 
@@ -182,7 +182,7 @@ def test_the_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
     agent.learn(odd.Walk(), 3, seed=0, progress=True, callback=lambda episode: returns.append(episode.total_reward))
     drawn = capsys.readouterr().out
     assert "\x1b[" in drawn and "━" in drawn
-    assert f"return {returns[-1]:.1f}" in drawn and "3 data" in drawn and "0% frozen" in drawn
+    assert f"return {returns[-1]:.1f}" in drawn and "3 data" in drawn and "0% covered" in drawn
 
 
 def test_no_bar_without_asking(capsys):

@@ -20,7 +20,7 @@ from fpi.errors import InputError, SaveError
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, to be written; it takes its place if nothing was raised, else it is removed."""
     if not os.path.isdir(path.parent):
-        raise SaveError(f"Could not save to {path}: there is not a folder {path.parent}. Create it first.")
+        raise SaveError(f"Could not save to {path}: there is no folder {path.parent}. Create it first.")
     _remove_strays(path.parent)
     temporary = path.with_name(f".fpi-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:

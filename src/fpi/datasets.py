@@ -20,7 +20,7 @@ from fpi.kernels import actor as compiled
 from fpi.kernels.append import append
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.numerics import largest_square
-from fpi.kernels.objects import entry
+from fpi.kernels.objects import entry, made
 from fpi.kernels.ridge import RidgeStore, log_det_at, new_store
 from fpi.kernels.states import new_cache
 from fpi.regression import WIDTH_TIE
@@ -57,7 +57,8 @@ class Datasets:
                     "the feature function has not been called yet, so its dimension is unknown. Learn or predict first."
                 )
             separate, actions = self.features.separate, self.features.actions
-            self._store = new_store(
+            self._store = made(
+                new_store,
                 self.features.dim // actions if separate else self.features.dim,
                 self.ridge,
                 regressions=self.stages * len(self.thresholds),
@@ -265,8 +266,9 @@ class _Actor:
         actions, sparse = features.actions, datasets._sparse
         values = features.nnz if sparse and not isinstance(features, TileCoding | OneHot) else 0  # type: ignore[attr-defined]
         name = features.nnz if sparse else 1  # type: ignore[attr-defined]
-        self._cache = new_cache(actions, name, values, ROOM)
-        self.handle = compiled.new_actor(
+        self._cache = made(new_cache, actions, name, values, ROOM)
+        self.handle = made(
+            compiled.new_actor,
             datasets.store,
             self._cache,
             np.array(datasets.thresholds),

@@ -15,6 +15,7 @@ from fpi.errors import InputError
 from fpi.kernels.append import append
 from fpi.kernels.cover import first_cover
 from fpi.kernels.numerics import dot
+from fpi.kernels.objects import made
 from fpi.kernels.query import trace_query
 from fpi.kernels.ridge import RidgeStore, locate, new_store, widen
 from fpi.settings import SMALLEST_RIDGE
@@ -77,7 +78,7 @@ class PrefixRidge:
             raise InputError(f"target is {target!r}; the regression needs finite numbers, so leave this datum out.")
         nnz = max(1, indices.shape[1]) if _is_sparse(phi, single=True) else None
         if self._store is None:
-            self._store = new_store(self.dim, self.ridge, regressions=1, blocks=self.blocks, nnz=nnz)
+            self._store = made(new_store, self.dim, self.ridge, regressions=1, blocks=self.blocks, nnz=nnz)
         append(self._store, 0, int(block), *self._fitted(indices, values, pad=True), float(target), 0, 0)
 
     def widths(self, Phi: ArrayLike | Sparse, blocks: Sequence[int] | None = None) -> NDArray[np.float64]:

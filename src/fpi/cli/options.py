@@ -80,7 +80,7 @@ def check_writable(path: Path) -> None:
     """Hours of learning later would be too late."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise SaveError(f"--out {path} cannot be written: there is not a folder {folder}. Create it first.")
+        raise SaveError(f"--out {path} cannot be written: there is no folder {folder}. Create it first.")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise SaveError(f"--out {path} cannot be written: choose the name of a file, in a folder you may write to.")
 

@@ -24,6 +24,7 @@ from fpi.features import OneHot, TileCoding
 from fpi.history import History
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.levels import ELIMINATIONS, new_ladder
+from fpi.kernels.objects import made
 from fpi.kernels.suffixes import no_suffixes
 from fpi.settings import UNLIMITED
 from fpi.training import Callback, TrainingState, bar
@@ -143,9 +144,10 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
 def _ladder(agent: PAC | Regret) -> Any:
     """The constants of Algorithm 2; for PAC those of no level at all."""
     if isinstance(agent, PAC):
-        return new_ladder(0, agent.horizon, np.zeros(0), np.zeros(0), 0.0, 0.0, 1.0, 0.0, False, 1, 1.0)
+        return made(new_ladder, 0, agent.horizon, np.zeros(0), np.zeros(0), 0.0, 0.0, 1.0, 0.0, False, 1, 1.0)
     theory, numbers = agent.theory, range(1, agent.levels + 1)
-    return new_ladder(
+    return made(
+        new_ladder,
         ELIMINATIONS[agent.settings.elimination],
         agent.horizon,
         np.array([agent.level_gap(level) for level in numbers]),
@@ -207,7 +209,8 @@ class _Run:
             loop.new_run.compile(tuple(loop.FIELDS.values()))
             loop.new_run.disable_compile()  # other environments are taken as functions of these types
         with _without_interrupts():
-            self.handle = loop.new_run(
+            self.handle = made(
+                loop.new_run,
                 agent.datasets.actor.handle,
                 _ladder(agent),
                 compiled_env.reset,

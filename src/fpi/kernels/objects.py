@@ -44,6 +44,14 @@ def define(kind: type[types.StructRef], handle: type[Handle], **fields: Any) -> 
     return kind(tuple(fields.items()))
 
 
+def made(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """An object that compiled code makes. To hand it over numba runs Python, where Ctrl-C becomes a SystemError."""
+    try:
+        return make(*arguments, **named)
+    except SystemError as error:
+        raise (error.__cause__ or error) from None
+
+
 def records(dtype: np.dtype[Any], dims: int = 1) -> types.Array:
     """The type of an array of records."""
     return types.Array(from_dtype(dtype), dims, "C")
