@@ -28,7 +28,7 @@ EXAMPLE = ROOT / "examples/study.toml"
 def fpi(*words):
     """The command, without GIFs (test_page draws them) and without a second of waiting for every speed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "_draw_policies", lambda *_: [])
+        patch.setattr(study_report, "_draw_policies", lambda *_: [])
         patch.setattr(speed, "SECONDS", 0.02)
         patch.setenv("COLUMNS", "200")
         return CliRunner().invoke(app, ["reproduce", *map(str, words)])
