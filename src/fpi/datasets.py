@@ -83,7 +83,7 @@ class Datasets:
 
     def size(self, stage: int, level: int = 1) -> int:
         self.check_stage(stage)
-        return int(self.sizes()[level - 1, stage])
+        return 0 if self._store is None else self._store.size((level - 1) * self.stages + stage)
 
     def sizes(self) -> NDArray[np.int64]:
         """Data per level (rows) and stage."""
@@ -194,7 +194,7 @@ class Datasets:
     @property
     def last_episode(self) -> int:
         """The episode of the newest datum, or -1."""
-        return int(self.store.log()[0]["episode"][-1]) if len(self) else -1
+        return -1 if self._store is None else self._store.last_episode
 
     def dataset(self, stage: int, level: int = 1) -> Dataset:
         self.check_stage(stage)

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from fpi._validation import check_whole, is_real
 from fpi.errors import InputError
 from fpi.kernels.append import append
+from fpi.kernels.columns import locate
 from fpi.kernels.cover import first_cover
 from fpi.kernels.numerics import dot
 from fpi.kernels.objects import made
 from fpi.kernels.query import trace_query
-from fpi.kernels.ridge import RidgeStore, locate, new_store, widen
+from fpi.kernels.ridge import RidgeStore, new_store, widen
 from fpi.settings import SMALLEST_RIDGE
 
 Sparse = tuple[ArrayLike, ArrayLike]
@@ -182,7 +183,7 @@ class PrefixRidge:
         dense_row = not columns.size and row.size == self.dim
         if self._store is None:
             return columns, row
-        width = self._store.log()[1].shape[1]
+        width = self._store.nnz
         if width == 0:
             if dense_row:
                 return columns, row

@@ -269,7 +269,8 @@ class _Run:
         if row:
             state = dict(self.rng.bit_generator.state)
             if isinstance(self.agent, Regret):
-                self.agent.playing = loop.get_last(self.handle)[1].tolist()
+                with _without_interrupts():
+                    self.agent.playing = loop.get_last(self.handle)[1].tolist()
             self.agent.end_episode(
                 replace(self.training_state, episodes=number, generator=state, visits=self.visits), None
             )

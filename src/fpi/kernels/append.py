@@ -3,9 +3,10 @@
 import numpy as np
 
 from fpi._compiling import jit
+from fpi.kernels.columns import locate, locate_new, scatter
 from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot
 from fpi.kernels.query import whiten
-from fpi.kernels.ridge import locate, locate_new, make_room, scatter
+from fpi.kernels.ridge import make_room
 
 
 @jit

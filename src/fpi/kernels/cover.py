@@ -8,6 +8,7 @@ scanned. The rows of a state are `indices` and `values`: one row that all blocks
 import numpy as np
 
 from fpi._compiling import jit, jit_inline
+from fpi.kernels.columns import locate
 from fpi.kernels.numerics import EPS
 from fpi.kernels.objects import borrow
 from fpi.kernels.query import (
@@ -21,7 +22,7 @@ from fpi.kernels.query import (
     state_at,
     sum_rows,
 )
-from fpi.kernels.ridge import cell_and_row, locate, position_at
+from fpi.kernels.ridge import cell_and_row, position_at
 
 PROGRESS = np.dtype(
     [

@@ -32,6 +32,7 @@ class Handle(structref.StructRefProxy):
     """An object of compiled code in the hands of Python."""
 
     __slots__ = ()
+    _numba_type_: Any = vars(structref.StructRefProxy)["_type"]  # a slot: the property would run Python code
 
     def __new__(cls, *_: object) -> "Handle":
         raise TypeError(f"a {cls.__name__} is made by compiled code")

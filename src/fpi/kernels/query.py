@@ -7,9 +7,9 @@ dense), and their `values`.
 import numpy as np
 
 from fpi._compiling import jit, jit_inline
+from fpi.kernels.columns import locate, scatter
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, two_prod
 from fpi.kernels.objects import borrow
-from fpi.kernels.ridge import locate, scatter
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
 

@@ -25,7 +25,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_inline
-from fpi.kernels.numerics import mix
+from fpi.kernels.columns import COLUMN, slot_of
 from fpi.kernels.objects import (
     INDEX_ROWS,
     INDICES,
@@ -62,8 +62,6 @@ DATUM = np.dtype(
         ("trace", np.float64),  # of Phi'Phi in the cell
     ]
 )
-COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)])
-"""An entry of the hash table: cell and column, local column, data of the cell before it was touched."""
 
 
 class RidgeStoreType(types.StructRef):
@@ -81,9 +79,23 @@ class RidgeStore(Handle):
         sizes: NDArray[np.int64] = get_sizes(self)
         return sizes
 
+    def size(self, regression: int) -> int:
+        """Data of one regression."""
+        return int(get_size(self, regression))
+
     def __len__(self) -> int:
         """Data of all regressions."""
         return int(get_length(self))
+
+    @property
+    def last_episode(self) -> int:
+        """The episode of the newest datum, or -1."""
+        return int(get_last_episode(self))
+
+    @property
+    def nnz(self) -> int:
+        """Active columns of a datum, 0 if features are dense."""
+        return int(get_nnz(self))
 
     def log(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float64]]:
         """All data in order of arrival: records, active columns and their values; to be read only."""
@@ -167,9 +179,27 @@ def get_sizes(store):
     return store.sizes.copy()
 
 
+# Numbers, for whoever asks in every episode: numba runs Python where it hands over arrays, and Ctrl-C may come there.
+
+
+@jit
+def get_size(store, regression):
+    return store.sizes[regression] if 0 <= regression < store.sizes.size else 0
+
+
 @jit
 def get_length(store):
     return store.data_used
+
+
+@jit
+def get_last_episode(store):
+    return store.data[store.data_used - 1].episode if store.data_used > 0 else -1
+
+
+@jit
+def get_nnz(store):
+    return store.indices.shape[1]
 
 
 @jit
@@ -279,66 +309,6 @@ def widen(store, nnz):
         store.indices, store.values = indices, values
 
 
-# --- Columns ----------------------------------------------------------------------------------------------------------
-
-
-@jit_inline
-def slot_of(columns, code):
-    """Where `code` stands in the hash table, or the empty slot where it would go."""
-    mask = columns.size - 1
-    i = np.int64(mix(np.uint64(code))) & mask
-    while columns[i].code != 0 and columns[i].code != code:
-        i = (i + 1) & mask
-    return i
-
-
-@jit
-def locate(store, cell, indices, where):
-    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
-
-    Returns how many data came before the first that touched any of them.
-    """
-    columns = borrow(store.columns)
-    before = store.cells[cell].count
-    for j in range(indices.size):
-        where[j] = -1
-        if indices[j] >= 0:  # a negative index is padding
-            i = slot_of(columns, cell * store.dim + indices[j] + 1)
-            if columns[i].code != 0:
-                where[j] = columns[i].local
-                before = min(before, columns[i].before)
-    return before
-
-
-@jit
-def locate_new(store, cell, indices, where):
-    """Like `locate`, but gives untouched columns the next local number; there must be room."""
-    columns = store.columns
-    here = store.cells[cell]
-    for j in range(indices.size):
-        where[j] = -1
-        if indices[j] < 0:
-            continue
-        code = cell * store.dim + indices[j] + 1
-        i = slot_of(columns, code)
-        if columns[i].code == 0:
-            columns[i].code = code
-            columns[i].local = here.columns
-            columns[i].before = here.count
-            here.columns += 1
-            store.columns_used += 1
-        where[j] = columns[i].local
-
-
-@jit_inline
-def scatter(where, values, y):
-    """A sparse vector as a dense one over the first y.size local columns."""
-    y[:] = 0.0
-    for j in range(where.size):
-        if 0 <= where[j] < y.size:
-            y[where[j]] += values[j]
-
-
 # --- Prefixes ---------------------------------------------------------------------------------------------------------
 
 
@@ -348,14 +318,6 @@ def cell_and_row(blocks, regression, action):
     if blocks > 1:
         return regression * blocks + action, 0
     return regression, action
-
-
-@jit
-def order_of(store, cell, position):
-    """The joint prefix of the regression at which a cell reached `position`."""
-    if position == 0:
-        return 0
-    return store.data[store.members[store.cells[cell].start + position - 1]].order
 
 
 @jit
