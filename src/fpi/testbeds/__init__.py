@@ -10,7 +10,7 @@ True
 
 from typing import Any
 
-from gymnasium.envs.registration import register, registry
+import gymnasium as gym
 
 from fpi.testbeds.base import Features, Policy, State, Testbed, random_policy
 from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
@@ -49,5 +49,5 @@ __all__ = [
 _ENVIRONMENTS: dict[str, dict[str, Any]] = {f"fpi/{family}-v0": {"family": family} for family in FAMILIES}
 _ENVIRONMENTS["fpi/DeepSeaCost-v0"] = {"family": "DeepSea", "cost": 0.01}
 for _id, _arguments in _ENVIRONMENTS.items():
-    if _id not in registry:
-        register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments)
+    if _id not in gym.registry:
+        gym.register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments)
