@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fpi import studies
-from fpi.cli import app
+from fpi.cli import app, study_report
 from fpi.cli.progress import live_table
 from fpi.errors import InputError
 from fpi.experiment import RunConfig, speed
