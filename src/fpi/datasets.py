@@ -56,13 +56,12 @@ class Datasets:
                 raise InputError(
                     "the feature function has not been called yet, so its dimension is unknown. Learn or predict first."
                 )
-            separate, actions = self.features.separate, self.features.actions
             self._store = made(
                 new_store,
-                self.features.dim // actions if separate else self.features.dim,
+                self._columns,
                 self.ridge,
                 regressions=self.stages * len(self.thresholds),
-                blocks=actions if separate else 1,
+                blocks=self.features.actions if self.features.separate else 1,
                 nnz=self.features.nnz if self._sparse else None,  # type: ignore[attr-defined]
             )
         return self._store
@@ -92,7 +91,9 @@ class Datasets:
 
     @property
     def nbytes(self) -> int:
-        return (0 if self._store is None else self._store.nbytes) + (0 if self._actor is None else self._actor.nbytes)
+        return (0 if self._store is None else self._store.nbytes) + (
+            0 if self._actor is None else self._actor.cache.nbytes
+        )
 
     @property
     def config(self) -> Any:
@@ -234,8 +235,6 @@ class Datasets:
         """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
         if not tensors:
             return
-        if not self.features.dim and "values" in tensors and tensors["values"].ndim == 2:
-            raise InputError("the features have not shown their dimension yet; call them once.")
         _, indices, values = self.store.log()
         n = check_log(tensors, self.stages, len(self.thresholds), self.features.actions, values.shape[1])
         check_column(tensors, "indices", np.int32, (n, indices.shape[1]), (0, self._columns))
@@ -266,11 +265,11 @@ class _Actor:
         actions, sparse = features.actions, datasets._sparse
         values = features.nnz if sparse and not isinstance(features, TileCoding | OneHot) else 0  # type: ignore[attr-defined]
         name = features.nnz if sparse else 1  # type: ignore[attr-defined]
-        self._cache = made(new_cache, actions, name, values, ROOM)
+        self.cache = made(new_cache, actions, name, values, ROOM)
         self.handle = made(
             compiled.new_actor,
             datasets.store,
-            self._cache,
+            self.cache,
             np.array(datasets.thresholds),
             self.grid,
             self.states,
@@ -278,12 +277,9 @@ class _Actor:
             1 if features.separate else actions,
             0 if sparse else 1,
         )
-        self.observation, self._single, self._name, self._indices, self._values, self._allowed = compiled.get_question(
-            self.handle
-        )
-        self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = compiled.get_answer(
-            self.handle
-        )
+        question, answer = compiled.get_question(self.handle), compiled.get_answer(self.handle)
+        self.observation, self._single, self._name, self._indices, self._values, self._allowed = question
+        self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = answer
         self._act = entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
         self._names: dict[Hashable, int] = {}  # of states by their keys
         self._sample: Any = None
@@ -293,10 +289,6 @@ class _Actor:
     @cached_property
     def _look(self) -> Any:
         return entry(compiled.look, compiled.ACTOR, INT, INT, FLAG, FLAG)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._cache.nbytes)
 
     def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
         """pi_t(s), and whether s is uncovered; new states are entered and exploring steps kept if `remember`."""
