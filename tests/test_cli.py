@@ -351,7 +351,6 @@ def test_one_run_is_two_with_a_stop_in_between_whatever_the_engines():
         ("CartPole-v1", *SMALL, "--log", "m.jsonl"),
         ("CartPole-v1", *SMALL, "--tensorboard", "board"),
         ("CartPole-v1", *SMALL, "--env-arg", "sutton_barto_reward=true", "--reward-range", "-1", "0"),
-        ("CartPole-v1", *SMALL, "--algorithm", "regret"),
         ("CartPole-v1", "--horizon", "9", "--features", "fourier", "--order", "1"),
         ("MountainCar-v0", "--tiles", "2", "--horizon", "9", "--reward-range", "-1", "0"),
         ("InvertedPendulum-v4", "--action-grid", "4", "--tiles", "2", "--horizon", "61"),
@@ -365,6 +364,13 @@ def test_the_pendulum_of_the_paper_is_compiled():
     words = ("InvertedPendulum-v4", "--action-grid", 4, "--tiles", 2, "--horizon", 60, "--episodes", 40)
     assert engine_of(fpi_("train", *words, "--out", "one.fpi")) == "compiled"
     assert engine_of(fpi_("train", *words, "--out", "other.fpi", "--engine", "gymnasium")) == "gymnasium"
+    assert Path("one.fpi").read_bytes() == Path("other.fpi").read_bytes()
+
+
+def test_regret_is_compiled_too():
+    words = ("--algorithm", "regret", "--scale", 0.1)
+    assert engine_of(train(*words, model="one.fpi", episodes=60)) == "compiled"
+    assert engine_of(train(*words, "--engine", "gymnasium", model="other.fpi", episodes=60)) == "gymnasium"
     assert Path("one.fpi").read_bytes() == Path("other.fpi").read_bytes()
 
 
@@ -857,10 +863,6 @@ ERRORS = {
         "Leave it out, or use --engine gymnasium.",
     ),
     "compiled board": ("train CartPole-v1 --engine compiled --tensorboard board", "--tensorboard writes after every"),
-    "compiled regret": (
-        "train CartPole-v1 --engine compiled --algorithm regret --horizon 9",
-        "this is Regret with TileCoding. Use --engine gymnasium.",
-    ),
     "compiled waves": ("train CartPole-v1 --engine compiled --features fourier --order 1", "this is PAC with Fourier"),
     "compiled settings": (
         "train CartPole-v1 --engine compiled --env-arg sutton_barto_reward=true",
