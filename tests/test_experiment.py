@@ -410,9 +410,9 @@ def test_errors_of_an_environment_name_run_and_place(tmp_path):
 
 
 def test_agents_that_compiled_code_does_not_know_are_refused_before_anything_is_written(tmp_path):
-    regret = replace(CARTPOLE, algorithm="Regret", arguments={"horizon": 20})
+    dense = replace(CARTPOLE, features={"type": "Fourier", "order": 1}, arguments={"horizon": 20})
     with pytest.raises(InputError, match="compiled episodes know fpi.PAC"):
-        run_study(study(0, only=regret), tmp_path / "out", engine="compiled")
+        run_study(study(0, only=dense), tmp_path / "out", engine="compiled")
     assert not (tmp_path / "out").exists()
 
 

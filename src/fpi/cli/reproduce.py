@@ -198,7 +198,7 @@ def _study(name: str, quick: bool, full: bool) -> Study:
     if name in studies.NAMED:
         return studies.NAMED[name]("quick" if quick else "full" if full else "default")
     if not name.endswith(".toml"):
-        raise InputError(f"there is not a study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
+        raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
         raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
     return studies.read(Path(name))
