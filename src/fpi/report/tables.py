@@ -75,7 +75,7 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, "" if key == "arguments" else f"{prefix}{key} ")
-        elif value is not None:
+        elif value is not None and (prefix, key) != ("features ", "actions"):  # the agent's own
             yield prefix + key, _text(value)
 
 
