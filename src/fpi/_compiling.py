@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+from numba import config, njit, types
 
 PACKAGE = __name__.partition(".")[0]
 FOLDER = Path(__file__).parent
@@ -25,7 +25,8 @@ IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call: no fastmath, and division as numpy does it.
 
-    Python's global lock stays, so that no two threads can meet in one object.
+    Python's global lock stays, so that no two threads can meet in one object. A constant among the arguments of a call
+    is a number like any other: numba would compile the function, and all that it calls, once more for each.
     """
     return _compiled(function)
 
@@ -42,6 +43,8 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if not hasattr(file, "_source_stamp"):  # another numba: rather compile in every process than run stale code
         return njit(**options)(function)
     file._source_stamp = stamp(function.__module__)
+    template = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: template(tuple(map(types.unliteral, args)), kws)
     return dispatcher
 
 

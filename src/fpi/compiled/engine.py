@@ -201,6 +201,7 @@ class _Run:
             training_state,
             episodes,
         )
+        self._play = loop.go_on_by_stages if isinstance(agent, PAC) else loop.go_on_by_levels
         self.rng, self.visits = np.random.Generator(bits), training_state.visits
         self.returns, self.lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
         self.stored_stage, self.covered_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
@@ -243,7 +244,7 @@ class _Run:
         """Play for a moment."""
         before, row, status = self.rng.bit_generator.state, self.row, None
         try:
-            status = loop.go_on(self.handle, STEPS)
+            status = self._play(self.handle, STEPS)
         finally:
             if status != loop.FINISHED:
                 self.rng.bit_generator.state = before

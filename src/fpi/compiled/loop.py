@@ -6,7 +6,7 @@ from numba import types
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import ACTOR, FROM_DOUBLES, act, store_kept
 from fpi.kernels.levels import LADDER, climb
-from fpi.kernels.numerics import exact_sum
+from fpi.kernels.numerics import exact_sum, put
 from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new
 from fpi.kernels.suffixes import SUFFIXES, note
 
@@ -115,29 +115,37 @@ def get_last(run):
 
 
 @jit_inline
-def play(run):
+def decide_by_stages(run, stage, level):
+    """FPI-PAC, which has no levels: action, level, and whether this step explores."""
+    action, explores = act(run.actor, FROM_DOUBLES, stage, run.window, run.rule, run.seed, run.number, True, True)
+    return action, level, explores
+
+
+@jit_inline
+def decide_by_levels(run, stage, level):
+    """FPI-Regret."""
+    return climb(run.actor, run.ladder, FROM_DOUBLES, stage, level, run.rule, run.seed, run.number)
+
+
+@jit_inline
+def play(run, decide):
     """One episode. Returns FINISHED or what is wrong."""
     actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
     actions, rewards, covered = run.actions, run.rewards, run.covered
-    observation, number = actor.observation, run.number
-    window, rule, seed = run.window, run.rule, run.seed
-    levels = run.ladder.gaps.size
-    level = min(number + 1, levels + 1)  # line 3 of Algorithm 2
+    observation = actor.observation
+    level = min(run.number + 1, run.ladder.gaps.size + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
     low, high = run.low - slack, run.high + slack
     run.length = 0
     run.explored = -1
     reset(run.rng, state, observation)
     for stage in range(run.horizon):
-        if levels == 0:
-            action, explores = act(actor, FROM_DOUBLES, stage, window, rule, seed, number, True, True)
-        else:
-            action, level, explores = climb(actor, run.ladder, FROM_DOUBLES, stage, level, rule, seed, number)
-            run.levels[stage] = level
+        action, level, explores = decide(run, stage, level)
+        run.levels[stage] = level
         if action < 0:
             return BAD_OBSERVATION
         if run.logging:
-            run.active[stage] = actor.indices[0]
+            put(run.active[stage], actor.indices[0])
         actions[stage] = action
         covered[stage] = not explores
         if explores:
@@ -173,13 +181,26 @@ def book(run):
     run.number += 1
 
 
-@jit
-def go_on(run, steps):
-    """Episodes until all rows are written, `steps` steps are over, or something is wrong."""
+@jit_inline
+def episodes(run, steps, decide):
+    """Until all rows are written, `steps` steps are over, or something is wrong."""
     while run.row < run.returns.size and steps > 0:
-        status = play(run)
+        status = play(run, decide)
         if status != FINISHED:
             return status
         steps -= run.length
         book(run)
     return FINISHED
+
+
+# One for each algorithm, so that a run of one does not wait for the other to be compiled.
+
+
+@jit
+def go_on_by_stages(run, steps):
+    return episodes(run, steps, decide_by_stages)
+
+
+@jit
+def go_on_by_levels(run, steps):
+    return episodes(run, steps, decide_by_levels)

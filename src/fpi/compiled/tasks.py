@@ -5,6 +5,7 @@ from gymnasium.spaces import Box
 
 from fpi._compiling import jit
 from fpi.compiled.env import CompiledEnv
+from fpi.kernels.numerics import put
 
 # --- CartPole-v1, operation by operation as Gymnasium computes it: the same bits --------------------------------------
 
@@ -132,7 +133,7 @@ def integrate(state, force):
 def reset_pendulum(rng, state, observation):
     for i in range(4):
         state[i] = rng.uniform(-0.01, 0.01)
-    observation[:] = state
+    put(observation, state)
 
 
 @jit
@@ -140,7 +141,7 @@ def step_pendulum(state, action, observation):
     force = GEAR * min(max(action[0], -STRONGEST), STRONGEST)
     for _ in range(FRAMES):
         integrate(state, force)
-    observation[:] = state
+    put(observation, state)
     return 1.0, not (np.isfinite(state).all() and abs(state[1]) <= 0.2)
 
 

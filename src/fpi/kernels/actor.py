@@ -11,6 +11,7 @@ from fpi._compiling import jit, jit_inline
 from fpi.kernels.append import append
 from fpi.kernels.choose import best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
+from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new
 from fpi.kernels.ridge import STORE
 from fpi.kernels.states import CACHE, NAMELESS, clear, enter, recall
@@ -109,7 +110,7 @@ def state_in_question(actor, regression, threshold, named, remember):
         if remember:
             state = enter(cache, regression, name, actor.values[0])
     clear(cache, state, regression)
-    cache.allowed[state] = actor.allowed
+    put(cache.allowed[state], actor.allowed)
     begin(actor.store, regression, actor.values, threshold, cache.allowed[state], cache.progress[state])
     return state
 
@@ -213,7 +214,7 @@ def estimate(actor, stage, level, k):
         regression, cache = (level - 1) * actor.stages + stage, actor.cache
         state = state_in_question(actor, regression, actor.thresholds[level - 1], False, False)
         go_to(actor.store, regression, actor.indices, actor.values, k, cache.allowed[state], cache.progress[state])
-        cache.uncovered[state] = False
+        fill(cache.uncovered[state], False)
         fill_answer(actor, state)
 
 
@@ -221,10 +222,8 @@ def estimate(actor, stage, level, k):
 def keep(actor, action):
     """Keep the features of an exploring step."""
     row = action if actor.indices.shape[0] > 1 else 0
-    for j in range(actor.kept_indices.size):
-        actor.kept_indices[j] = actor.indices[row, j]
-    for j in range(actor.kept_values.size):
-        actor.kept_values[j] = actor.values[row, j]
+    put(actor.kept_indices, actor.indices[row])
+    put(actor.kept_values, actor.values[row])
 
 
 @jit

@@ -4,7 +4,7 @@ import numpy as np
 
 from fpi._compiling import jit
 from fpi.kernels.columns import locate, locate_new, scatter
-from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot
+from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot, fill, put
 from fpi.kernels.query import whiten
 from fpi.kernels.ridge import make_room
 
@@ -30,8 +30,8 @@ def append(store, regression, block, indices, values, target, action, episode):
     position, start = here.count, here.start
     number = store.data_used
     datum = data[number]
-    store.indices[number] = indices
-    store.values[number] = values
+    put(store.indices[number], indices)
+    put(store.values[number], values)
     datum.anchor = -1
     datum.anchor_columns = 0
     trace = dot(values, values)
@@ -136,7 +136,7 @@ def solve(store, number, where, values, high, low):
         for i in range(high.size):
             high[i], low[i] = dd_div((values[i], 0.0), ridge)
     else:
-        high[:] = 0.0
+        fill(high, 0.0)
         for j in range(where.size):
             if where[j] >= 0:
                 high[where[j]], low[where[j]] = dd_div((values[j], 0.0), ridge)
@@ -149,7 +149,7 @@ def solve(store, number, where, values, high, low):
     at = datum.anchor
     z = at + t * (t + 1) // 2
     value = dot(x, pool[z : z + t])
-    low[:t] = 0.0
+    fill(low[:t], 0.0)
     for i in range(t - 1, -1, -1):  # R v = x
         row = at + i * t - i * (i - 1) // 2
         high[i] = (x[i] - dot(pool[row + 1 : row + t - i], high[i + 1 : t])) / pool[row]
@@ -165,7 +165,7 @@ def drop_anchor(store, cell, position, number):
     old_t = last.anchor_columns
     at = store.pool_used
     z = at + t * (t + 1) // 2
-    pool[at : z + t] = 0.0
+    fill(pool[at : z + t], 0.0)
     root = np.sqrt(store.ridge)
     to = at
     source = last.anchor
@@ -185,7 +185,7 @@ def drop_anchor(store, cell, position, number):
     for p in range(position - store.every, position):
         other = members[start + p]
         if where.size == 0:
-            y[:] = store.values[other]
+            put(y, store.values[other])
         else:
             locate(store, cell, store.indices[other], where)
             scatter(where, store.values[other], y)

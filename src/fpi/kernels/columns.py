@@ -3,7 +3,7 @@
 import numpy as np
 
 from fpi._compiling import jit, jit_inline
-from fpi.kernels.numerics import mix
+from fpi.kernels.numerics import fill, mix
 from fpi.kernels.objects import borrow
 
 COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)])
@@ -61,7 +61,7 @@ def locate_new(store, cell, indices, where):
 @jit_inline
 def scatter(where, values, y):
     """A sparse vector as a dense one over the first y.size local columns."""
-    y[:] = 0.0
+    fill(y, 0.0)
     for j in range(where.size):
         if 0 <= where[j] < y.size:
             y[where[j]] += values[j]

@@ -9,6 +9,7 @@ from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
 from fpi.kernels.choose import eliminate, explore
 from fpi.kernels.cover import go_to
+from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import VECTOR, Handle, define, new
 from fpi.kernels.ridge import log_det_at
 
@@ -77,7 +78,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
     if not 0 <= stage < actor.stages or not read(actor, source):
         return NOWHERE, level, False
     action, below = NOWHERE, 0
-    actor.allowed[:] = True
+    fill(actor.allowed, True)
     for l in range(1, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
         regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]
         state = state_in_question(actor, regression, threshold, True, True)
@@ -93,7 +94,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
                     actor.estimates[a] = cache.progress[below, a].value
             action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
             keep(actor, action)
-            actor.allowed[:] = True
+            fill(actor.allowed, True)
             return action, l, True
         if mine.prefix != mine.frozen:
             k = mine.frozen
@@ -107,6 +108,6 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
             mine.action, mine.prefix = action, k
         action = mine.action
         below = state
-        actor.allowed[:] = cache.survives[state]
-    actor.allowed[:] = True
+        put(actor.allowed, cache.survives[state])
+    fill(actor.allowed, True)
     return action, level, False

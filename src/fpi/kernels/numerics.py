@@ -7,6 +7,21 @@ from fpi._compiling import jit, jit_inline
 EPS = 2.220446049250313e-16
 
 
+# Loops: a slice that is assigned to takes half a second to compile.
+
+
+@jit_inline
+def fill(array, value):
+    for i in range(array.size):
+        array[i] = value
+
+
+@jit_inline
+def put(array, values):
+    for i in range(array.size):
+        array[i] = values[i]
+
+
 @jit
 def dot(a, b):
     """Inner product in one fixed order: four running sums, which also lets the compiler use vectors."""

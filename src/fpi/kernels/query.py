@@ -8,7 +8,7 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.columns import locate, scatter
-from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, two_prod
+from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, fill, put, two_prod
 from fpi.kernels.objects import borrow
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
@@ -20,7 +20,7 @@ def whiten(store, number, where, values, x):
     t = x.size
     outside = 0.0
     if where.size == 0:
-        x[:] = values
+        put(x, values)
     else:
         scatter(where, values, x)
         for j in range(where.size):
@@ -121,14 +121,14 @@ def trace_query(store, cell, where, values, width2s, estimates):
     pool, data, members, start = store.pool, store.data, store.members, store.cells[cell].start
     for p in range(store.cells[cell].count):
         order = data[members[start + p]].order
-        width2s[filled:order] = width2
-        estimates[filled:order] = value
+        fill(width2s[filled:order], width2)
+        fill(estimates[filled:order], value)
         filled = order
         if p % store.every == 0:
             width2, value = block_start(store, cell, p, where, values)
         width2, value, _ = sum_rows(pool, data, members, start + p, start + p + 1, where, values, width2, value, -1.0)
-    width2s[filled:] = width2
-    estimates[filled:] = value
+    fill(width2s[filled:], width2)
+    fill(estimates[filled:], value)
 
 
 # --- Covered or not ---------------------------------------------------------------------------------------------------
@@ -190,9 +190,9 @@ def exact_width2(store, cell, position, where, values):
     query = np.empty(t)
     outside = (0.0, 0.0)
     if columns.size == 0:
-        query[:] = values
+        put(query, values)
         for p in range(position):
-            data[p] = store.values[members[start + p]]
+            put(data[p], store.values[members[start + p]])
     else:
         scatter(where, values, query)
         for j in range(where.size):
@@ -215,8 +215,8 @@ def exact_width2(store, cell, position, where, values):
         m[i, i, 0], m[i, i, 1] = dd_add((m[i, i, 0], m[i, i, 1]), ridge)
     outside = dd_div(outside, ridge)
     if position > t:
-        x[:, 0] = query
-        x[:, 1] = 0.0
+        put(x[:, 0], query)
+        fill(x[:, 1], 0.0)
         return dd_add(outside, dd_whiten(m, x))
     for i in range(n):
         x[i, 0], x[i, 1] = dd_dot(data[i], query)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.columns import COLUMN, slot_of
+from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import (
     INDEX_ROWS,
     INDICES,
@@ -170,7 +171,7 @@ def make_store(ridge, dim, blocks, regressions, nnz, room):
     store.low = np.zeros(0, np.float32)
     store.columns = np.zeros(1, COLUMN)
     if nnz == 0:
-        store.cells.columns[:] = dim
+        fill(store.cells.columns, dim)
     return store
 
 
@@ -283,7 +284,7 @@ def make_room(store, cell, nnz):
     store.pool, store.low, store.columns = pool, low, hashed
     if count == here.room:  # move the segment to the end, twice as long
         start, fresh = here.start, store.members_used
-        members[fresh : fresh + count] = members[start : start + count]
+        put(members[fresh : fresh + count], members[start : start + count])
         here.start = fresh
         here.room = segment
         store.members_used += segment

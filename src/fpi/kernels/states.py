@@ -10,7 +10,7 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.cover import PROGRESS
-from fpi.kernels.numerics import mix
+from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, borrow, define, longer, new, records
 
 STATE = np.dtype(
@@ -138,9 +138,8 @@ def enter(cache, regression, name, values):
         grow(cache, 2 * state)
     table = cache.table
     table[find(table, cache.states, cache.names, cache.values, regression, name, values)] = state
-    cache.names[state] = name
-    for j in range(cache.values.shape[1]):
-        cache.values[state, j] = values[j]
+    put(cache.names[state], name)
+    put(cache.values[state], values)
     cache.used += 1
     return state
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit
 from fpi.kernels.actor import GIVEN, act
-from fpi.kernels.numerics import mix
+from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new
 from fpi.kernels.tiles import active_features
 
@@ -125,7 +125,7 @@ def note(suffixes, active, actions, stage, first, end):
             pair = pairs[suffixes.pairs_used]
             pair[0] = stage
             pair[1] = actions[i]
-            pair[2:] = active[i]
+            put(pair[2:], active[i])
             suffixes.pairs_used += 1
             table[slot] = suffixes.pairs_used
         steps[suffixes.steps_used] = table[slot] - 1
@@ -152,7 +152,7 @@ def count_stale(suffixes, actor, window):
     pairs, steps = suffixes.pairs, suffixes.steps
     follows = np.zeros(suffixes.pairs_used, np.bool_)
     for i in range(follows.size):
-        actor.indices[0] = pairs[i, 2:]
+        put(actor.indices[0], pairs[i, 2:])
         action, explores = act(actor, GIVEN, np.int64(pairs[i, 0]), window, 0, 0, 0, True, True)
         follows[i] = not explores and action == pairs[i, 1]
     stale = 0
