@@ -22,7 +22,7 @@ test: $(WITH)dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 -m ""
+	$(BIN)/pytest -n 2 --dist worksteal -m ""
 
 coverage: $(WITH)dev
 	$(BIN)/pytest -n 2 -m "" --cov --cov-report=term-missing:skip-covered

@@ -255,11 +255,12 @@ def test_sums_are_rounded_as_fsum_does(terms):
 def test_one_loop_serves_all_environments_and_stays_on_disk():
     compiled.learn(corridor_agent(), CORRIDOR, 5, seed=0)
     compiled.learn(cartpole_agent(), compiled.get("CartPole-v1"), 5, seed=0)
-    assert len(loop.go_on.signatures) == 1
+    assert len(loop.go_on_by_stages.signatures) == 1
     code = (
         "import sys; sys.path.insert(0, 'tests'); import test_compiled as t; from fpi import compiled\n"
         "compiled.learn(t.corridor_agent(), t.CORRIDOR, 5, seed=0)\n"
-        "print(sum(t.loop.go_on.stats.cache_hits.values()), sum(t.loop.go_on.stats.cache_misses.values()))"
+        "stats = t.loop.go_on_by_stages.stats\n"
+        "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "0"]
@@ -529,7 +530,7 @@ def test_an_interrupt_loses_nothing(moment, monkeypatch, tmp_path):
         return wrapped
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "go_on", interrupted(loop.go_on))
+        patch.setattr(loop, "go_on_by_stages", interrupted(loop.go_on_by_stages))
         with pytest.raises(KeyboardInterrupt):
             compiled.learn(agent, compiled_env(), 300, seed=4)
     assert 0 < agent.episodes < 300

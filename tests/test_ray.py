@@ -15,9 +15,10 @@ from fpi.experiment.backends import Local, Ray
 
 pytestmark = pytest.mark.process
 
-LONGER = replace(CARTPOLE, episodes=4_000, arguments={**CARTPOLE.arguments, "horizon": 200})
+LONGER = replace(CARTPOLE, episodes=2_000, arguments={**CARTPOLE.arguments, "horizon": 200})
 STUDY = study(0, 1, exact=LONGER)
 SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+POLITE = {"worker_niceness": 0}  # Ray's default of 15 leaves next to nothing beside other tests
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def cluster(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # Ray would write a token into the home folder
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON}  # notices dead nodes soon
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON | POLITE}  # notices dead nodes soon
     nodes = Cluster(initialize_head=True, head_node_args=head)
     yield nodes
     nodes.shutdown()
