@@ -40,7 +40,7 @@ def inverse(matrix):
 
 
 def norms(rows):
-    return np.sqrt(np.square(rows).sum(axis=1))
+    return np.sqrt(np.square(rows).sum(axis=-1))
 
 
 def mix(z):
@@ -86,10 +86,16 @@ class Dataset:
 
     def widths(self, rows, k):
         """sqrt(phi' X_k phi) of every row phi, and how wrong it may be computed."""
-        solved = rows @ self.inverses[k]
-        widths = np.sqrt((rows * solved).sum(axis=1))
-        own = norms(solved) * self.losses[k] * norms(rows) / np.maximum(widths, TINY)
-        return widths, 4 * UNIT * widths * self.sizes[k] / self.ridge + own
+        widths, errors = self.widths_at(rows, slice(k, k + 1))
+        return widths[0], errors[0]
+
+    def widths_at(self, rows, prefixes):
+        """The same at several prefixes, one after the other."""
+        solved = rows @ np.array(self.inverses[prefixes])
+        widths = np.sqrt((rows * solved).sum(axis=2))
+        losses, sizes = (np.array(each[prefixes])[:, None] for each in (self.losses, self.sizes))
+        own = norms(solved) * losses * norms(rows) / np.maximum(widths, TINY)
+        return widths, 4 * UNIT * widths * sizes / self.ridge + own
 
     def values(self, rows, k):
         """phi' X_k b_k of every row, the estimate on the first k data, and how wrong it may be computed."""
@@ -161,10 +167,12 @@ class LiteralPAC(Guarded):
 
     def first_cover(self, rows, data):
         """eq. (2): the first prefix that covers all actions, or None."""
-        for k in range(len(data) + 1):
-            if self.uncovered(rows, data, k).size == 0:
-                return k
-        return None
+        widths, errors = data.widths_at(rows, slice(None))
+        edge = self.epsilon * (1 + TIE)
+        covers = [*np.flatnonzero((widths <= edge).all(axis=1)), None]
+        until = len(widths) if covers[0] is None else covers[0] + 1
+        self.above(widths[:until], edge, errors[:until])  # refused where rounding could decide
+        return covers[0]
 
     def freezing_index(self, rows, data):
         """The prefix whose estimate decides at a covered state; None at an uncovered one."""
