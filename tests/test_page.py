@@ -14,7 +14,7 @@ import result_folders
 
 import fpi
 from fpi.cli import study_report
-from fpi.report import charts, read, tables, write_page
+from fpi.report import charts, figures, read, tables, write_page
 from fpi.report import page as report_page
 
 STUDY = result_folders.study(seeds=3, episodes=1_100)
@@ -109,6 +109,42 @@ def test_no_table_has_to_be_pushed_aside(opened):
     head = 'getComputedStyle(cell, "::before").content'
     shown = opened.locator("#numbers td").nth(1).evaluate(f"cell => {head}")
     assert ("mean" in shown) == (opened.viewport_size["width"] <= 640)
+
+
+OVERHANG = """() => Math.max(...[...document.querySelectorAll(".chart .main-svg")].map(
+  drawn => drawn.getBoundingClientRect().right - drawn.closest(".chart").getBoundingClientRect().right))"""
+
+
+@pytest.mark.process
+def test_charts_stay_within_their_boxes(opened):
+    """Also where a box gets narrower and the window does not, as when a scroll bar appears."""
+    assert opened.evaluate(OVERHANG) <= 0
+    for padding in ("60px", ""):
+        opened.evaluate("width => { document.querySelector('main').style.paddingRight = width; }", padding)
+        for _ in range(PATIENCE // 100):
+            if abs(opened.evaluate(OVERHANG)) < 1:
+                break
+            opened.wait_for_timeout(100)
+        assert abs(opened.evaluate(OVERHANG)) < 1
+
+
+@pytest.mark.process
+def test_buttons_lie_over_no_title_and_no_curve(opened):
+    cards = opened.locator(".card:has(.chart)").all()
+    assert len(cards) >= 10
+    for card in cards:
+        title = card.get_by_text(re.compile("^(CartPole-v1|InvertedPendulum-v4)$")).bounding_box()
+        buttons, curves = card.locator(".modebar").bounding_box(), card.locator(".nsewdrag").bounding_box()
+        beside = title["x"] + title["width"] <= buttons["x"]
+        assert beside or title["y"] + title["height"] <= buttons["y"]
+        assert buttons["y"] + buttons["height"] <= curves["y"]
+
+
+@pytest.mark.process
+def test_empty_cells_take_no_line_on_narrow_screens(opened):
+    empty = opened.locator("#settings td:empty")
+    assert empty.count() == 3  # CartPole has no grid of actions
+    assert empty.first.is_visible() == (opened.viewport_size["width"] > 640)
 
 
 READ = """text => {
@@ -218,6 +254,14 @@ def test_a_setting_can_be_chosen_for_the_heat_map(opened):
     assert card.locator(".chart").evaluate(visible) == ["exact"]
     card.locator("select").select_option("never")
     assert card.locator(".chart").evaluate(visible) == ["never"]
+
+
+@pytest.mark.process
+def test_curves_stand_out_from_the_page(opened):
+    panel = opened.locator("#rewards .card").first.evaluate("card => getComputedStyle(card).backgroundColor")
+    for colour in (*figures.PAPER_COLOURS.values(), *figures.OTHER_COLOURS):
+        shown = ", ".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+        assert contrast(f"rgb({shown})", panel) >= 3
 
 
 @pytest.mark.process

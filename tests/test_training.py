@@ -17,6 +17,7 @@ from numba.core.runtime import rtsys
 from support import scenarios
 
 import fpi
+from fpi import compiled, training
 from fpi.errors import CoverageWarning, InputError
 from fpi.settings import EluderSettings, PACSettings, RegretSettings, settings_of
 from fpi.training import Episode
@@ -552,31 +553,49 @@ def test_episodes_are_exported_for_annotations():
     assert isinstance(learned(1)[2][0], Episode)
 
 
-@pytest.mark.parametrize("algorithm", [fpi.Regret, functools.partial(fpi.PAC, epsilon=0.5)], ids=["Regret", "PAC"])
-@pytest.mark.parametrize("name", ["tiles", "one-hot", "sparse", "dense", "function", "function with a key"])
-def test_agents_that_are_gone_leave_no_arrays_behind(name, algorithm):
+def live_arrays():
     """Counted by numba, whose own counts go wrong if compiled code forgets a reference."""
-    features, env = scenarios.FEATURES[name]
+    stats = rtsys.get_allocation_stats()
+    return stats.mi_alloc - stats.mi_free
 
-    def live():
-        gc.collect()
-        stats = rtsys.get_allocation_stats()
-        return stats.mi_alloc - stats.mi_free
+
+def in_compiled(compiled_env):
+    return lambda agent, env, episodes, seed=None: compiled.learn(agent, compiled_env, episodes, seed)
+
+
+CARTPOLE, CORRIDOR = in_compiled(compiled.get("CartPole-v1")), in_compiled(scenarios.corridor_env())
+PLAYED = {  # features, environment, actions, horizon, and how to learn
+    **{name: (features, env, 3, 3, training.learn) for name, (features, env) in scenarios.FEATURES.items()},
+    "tiles, compiled": (lambda: scenarios.cartpole_agent().features, scenarios.cartpole, 2, 25, CARTPOLE),
+    "one-hot, compiled": (lambda: scenarios.corridor_agent().features, scenarios.Corridor, 2, 9, CORRIDOR),
+}
+
+
+@pytest.mark.parametrize("algorithm", [fpi.Regret, functools.partial(fpi.PAC, epsilon=0.5)], ids=["Regret", "PAC"])
+@pytest.mark.parametrize(("features", "make_env", "actions", "horizon", "learn"), PLAYED.values(), ids=PLAYED)
+def test_agents_that_are_gone_leave_no_arrays_behind(features, make_env, actions, horizon, learn, algorithm):
+    env = make_env()
 
     def use():
-        agent = algorithm(features(), actions=3, horizon=3, ridge=0.1)
-        agent.learn(env(), 60, seed=0)
-        agent.explain(env().reset(seed=0)[0], 0)
-        copy.deepcopy(agent).learn(env(), 20)
-        return live()
+        agent = algorithm(features(), actions=actions, horizon=horizon, ridge=0.1)
+        learn(agent, env, 4, seed=0)
+        agent.explain(env.reset(seed=0)[0], 0)
+        learn(copy.deepcopy(agent), env, 2)
+        return live_arrays()
 
     _nrt.memsys_enable_stats()
     use()  # what is compiled stays
-    before = live()
-    assert use() > before
-    for _ in range(20):
-        use()
-    assert live() == before
+    gc.collect()
+    gc.freeze()  # what other tests left need not be looked through again
+    try:
+        before = live_arrays()
+        assert use() > before
+        for _ in range(200):
+            use()
+        gc.collect()
+        assert live_arrays() == before
+    finally:
+        gc.unfreeze()
 
 
 # Settings, from one source

@@ -21,6 +21,9 @@ class Aggregation:
     """F = all functions into [0, max_value] that are constant on each of the cells 0 .. cells - 1.
 
     `cell_of(observation)`, or of (observation, stage), gives the cell of every action.
+
+    There is no `to_config`: `cell_of` is a function of your own, which a file cannot hold. A saved agent is loaded with
+    the class again, `fpi.load(path, features=aggregation)`.
     """
 
     exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}

@@ -103,15 +103,14 @@ def _chart(panel: str, data: list[dict[str, Any]], y: dict[str, Any]) -> Chart:
     heat = data[0]["type"] == "heatmap"
     x = {"title": {"text": "episode"}, "hoverformat": ",d", "automargin": True}
     layout = {
-        "title": {"text": panel, "x": 0.02, "font": {"size": 15}},
         "xaxis": x if heat else x | {"rangemode": "tozero"},
         "yaxis": y | {"automargin": True},
         "hovermode": "closest" if heat else "x unified",
         "legend": {"orientation": "h", "y": -0.25},
-        "margin": {"l": 10, "r": 10, "t": 40, "b": 10},
+        "margin": {"l": 10, "r": 10, "t": 32, "b": 10},  # above: room for plotly's buttons
         "uirevision": "kept",  # a reader's zoom stays when the colours change
     }
-    return {"data": data, "layout": layout}
+    return {"title": panel, "data": data, "layout": layout}
 
 
 def _plain(numbers: Floats) -> list[Any]:

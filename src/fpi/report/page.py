@@ -39,7 +39,10 @@ class _Page:
         self.drawn.append(chart)
         options = "".join(f"<option>{escape(choice)}</option>" for choice in chart.get("choices", []))
         select = f'<select aria-label="setting">{options}</select>' if options else ""
-        return f'<figure class="card">{select}<div class="chart" data-chart="{len(self.drawn) - 1}"></div></figure>\n'
+        return (
+            f'<figure class="card"><h3>{escape(chart["title"])}</h3>{select}'
+            f'<div class="chart" data-chart="{len(self.drawn) - 1}"></div></figure>\n'
+        )
 
 
 def write_page(results: Results) -> Path:
