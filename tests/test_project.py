@@ -59,7 +59,7 @@ def test_hooks_check_what_make_test_checks_before_the_tests():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     *checks, tests = commands("test")
     assert [hook["entry"] for hook in repository["hooks"]] == [line.removesuffix(" .") for line in checks]
-    assert shlex.split(tests) == [".venv/bin/pytest", "-n", "2", "-m", ""]
+    assert shlex.split(tests) == [".venv/bin/pytest", "-n", "2", "--dist", "worksteal", "-m", ""]
 
 
 def test_the_bug_template_asks_for_what_can_be_repeated():

@@ -115,23 +115,23 @@ def get_last(run):
 
 
 @jit_inline
-def decide_by_stages(run, stage, level):
+def decide_by_stages(run, actor, stage, level):
     """FPI-PAC, which has no levels: action, level, and whether this step explores."""
-    action, explores = act(run.actor, FROM_DOUBLES, stage, run.window, run.rule, run.seed, run.number, True, True)
+    action, explores = act(actor, FROM_DOUBLES, stage, run.window, run.rule, run.seed, run.number, True, True)
     return action, level, explores
 
 
 @jit_inline
-def decide_by_levels(run, stage, level):
+def decide_by_levels(run, actor, stage, level):
     """FPI-Regret."""
-    return climb(run.actor, run.ladder, FROM_DOUBLES, stage, level, run.rule, run.seed, run.number)
+    return climb(actor, run.ladder, FROM_DOUBLES, stage, level, run.rule, run.seed, run.number)
 
 
 @jit_inline
 def play(run, decide):
     """One episode. Returns FINISHED or what is wrong."""
     actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
-    actions, rewards, covered = run.actions, run.rewards, run.covered
+    actions, rewards, covered, levels = run.actions, run.rewards, run.covered, run.levels
     observation = actor.observation
     level = min(run.number + 1, run.ladder.gaps.size + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
@@ -140,8 +140,8 @@ def play(run, decide):
     run.explored = -1
     reset(run.rng, state, observation)
     for stage in range(run.horizon):
-        action, level, explores = decide(run, stage, level)
-        run.levels[stage] = level
+        action, level, explores = decide(run, actor, stage, level)
+        levels[stage] = level
         if action < 0:
             return BAD_OBSERVATION
         if run.logging:

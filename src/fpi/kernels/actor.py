@@ -9,7 +9,7 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.append import append
-from fpi.kernels.choose import best, explore
+from fpi.kernels.choose import GREEDY, WIDEST, best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new
@@ -110,8 +110,9 @@ def state_in_question(actor, regression, threshold, named, remember):
         if remember:
             state = enter(cache, regression, name, actor.values[0])
     clear(cache, state, regression)
-    put(cache.allowed[state], actor.allowed)
-    begin(actor.store, regression, actor.values, threshold, cache.allowed[state], cache.progress[state])
+    allowed, progress = borrow(cache.allowed)[state], borrow(cache.progress)[state]  # only now: they may be new
+    put(allowed, borrow(actor.allowed))
+    begin(actor.store, regression, borrow(actor.values), threshold, allowed, progress)
     return state
 
 
@@ -135,17 +136,19 @@ def act(actor, source, stage, window, rule, seed, episode, named, remember):
         mine.frozen = find_cover(actor, state, stage, actor.thresholds[0])
         mine.looked = size
     if mine.frozen < 0:
-        fill_answer(actor, state)
-        action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
+        if rule in (WIDEST, GREEDY):  # the others need no numbers
+            fill_answer(actor, state)
+        uncovered, widths, estimates = borrow(cache.uncovered)[state], borrow(actor.widths), borrow(actor.estimates)
+        action = explore(rule, uncovered, widths, estimates, seed, episode, stage)
         if remember:
             keep(actor, action)
         return action, True
     prefix = frozen_at(mine.frozen, size, window)
-    allowed, progress = cache.allowed[state], cache.progress[state]
-    go_to(store, stage, actor.indices, actor.values, prefix, allowed, progress)
+    allowed, progress = borrow(cache.allowed)[state], borrow(cache.progress)[state]
+    go_to(store, stage, borrow(actor.indices), borrow(actor.values), prefix, allowed, progress)
     fill_answer(actor, state)
     mine.prefix = prefix
-    mine.action = best(actor.estimates, allowed)
+    mine.action = best(borrow(actor.estimates), allowed)
     return mine.action, False
 
 
@@ -170,20 +173,21 @@ def recollect(actor, stage, window):
 @jit_inline
 def find_cover(actor, state, regression, threshold):
     """The first prefix that covers a state, or -1."""
-    cache = actor.cache
-    allowed, progress, uncovered = cache.allowed[state], cache.progress[state], cache.uncovered[state]
-    return cover(actor.store, regression, actor.indices, actor.values, threshold, allowed, progress, uncovered)
+    cache, indices, values = actor.cache, borrow(actor.indices), borrow(actor.values)
+    allowed, uncovered = borrow(cache.allowed)[state], borrow(cache.uncovered)[state]
+    progress = borrow(cache.progress)[state]
+    return cover(actor.store, regression, indices, values, threshold, allowed, progress, uncovered)
 
 
 @jit
 def fill_answer(actor, state):
     """What was found of a state; NaN for actions that are not allowed."""
-    cache = actor.cache
-    for a in range(actor.widths.size):
-        asked, mine = cache.allowed[state, a], cache.progress[state, a]
-        actor.uncovered[a] = cache.uncovered[state, a]
-        actor.widths[a] = np.sqrt(mine.width2) if asked else np.nan
-        actor.estimates[a] = mine.value if asked else np.nan
+    cache, widths, estimates = actor.cache, borrow(actor.widths), borrow(actor.estimates)
+    allowed, progress = borrow(cache.allowed)[state], borrow(cache.progress)[state]
+    put(borrow(actor.uncovered), borrow(cache.uncovered)[state])
+    for a in range(widths.size):
+        widths[a] = np.sqrt(progress[a].width2) if allowed[a] else np.nan
+        estimates[a] = progress[a].value if allowed[a] else np.nan
 
 
 @jit
@@ -222,8 +226,8 @@ def estimate(actor, stage, level, k):
 def keep(actor, action):
     """Keep the features of an exploring step."""
     row = action if actor.indices.shape[0] > 1 else 0
-    put(actor.kept_indices, actor.indices[row])
-    put(actor.kept_values, actor.values[row])
+    put(borrow(actor.kept_indices), borrow(actor.indices)[row])
+    put(borrow(actor.kept_values), borrow(actor.values)[row])
 
 
 @jit

@@ -5,6 +5,7 @@ import numpy as np
 from fpi._compiling import jit
 from fpi.kernels.columns import locate, locate_new, scatter
 from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot, fill, put
+from fpi.kernels.objects import borrow
 from fpi.kernels.query import whiten
 from fpi.kernels.ridge import make_room
 
@@ -116,10 +117,10 @@ def deflate(store, number, where, values, high, low):
 
     In double-double: where phi is nearly in the span of the data, next to nothing is left of 1/ridge.
     """
-    datum = store.data[number]
+    datum = borrow(store.data)[number]
     first, end = datum.first, datum.end
-    u_high = store.pool[datum.row + first : datum.row + end]
-    u_low = store.low[datum.low_row + first : datum.low_row + end]
+    u_high = borrow(store.pool)[datum.row + first : datum.row + end]
+    u_low = borrow(store.low)[datum.low_row + first : datum.low_row + end]
     g = dd_pick(where, values, u_high, u_low, first)
     if g[0] != 0.0:
         for i in range(first, end):

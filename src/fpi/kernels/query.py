@@ -26,8 +26,8 @@ def whiten(store, number, where, values, x):
         for j in range(where.size):
             if not 0 <= where[j] < t:
                 outside += values[j] * values[j]
-    pool = store.pool
-    at = store.data[number].anchor
+    pool = borrow(store.pool)
+    at = borrow(store.data)[number].anchor
     for i in range(t):
         if x[i] != 0.0:
             x[i] /= pool[at]
@@ -48,12 +48,12 @@ def block_start(store, cell, position, where, values):
     """Squared width and estimate of a query at a prefix that is a multiple of `every`, where a block begins."""
     if position == 0:
         return start_width(store, values), 0.0
-    number = store.members[store.cells[cell].start + position]
-    datum = store.data[number]
+    number = borrow(store.members)[borrow(store.cells)[cell].start + position]
+    datum = borrow(store.data)[number]
     t = datum.anchor_columns
     x = np.empty(t)
     outside = whiten(store, number, where, values, x)
-    return dot(x, x) + outside, dot_at(store.pool, datum.anchor + t * (t + 1) // 2, x)
+    return dot(x, x) + outside, dot_at(borrow(store.pool), datum.anchor + t * (t + 1) // 2, x)
 
 
 @jit
@@ -104,11 +104,10 @@ def state_at(store, cell, position, where, values):
 
     The rounding error is proportional to the last.
     """
-    first, start = block_of(store, position), store.cells[cell].start
+    first, start = block_of(store, position), borrow(store.cells)[cell].start
     base, value = block_start(store, cell, first, where, values)
-    width2, value, _ = sum_rows(
-        store.pool, store.data, store.members, start + first, start + position, where, values, base, value, -1.0
-    )
+    pool, data, members = borrow(store.pool), borrow(store.data), borrow(store.members)
+    width2, value, _ = sum_rows(pool, data, members, start + first, start + position, where, values, base, value, -1.0)
     return width2, value, base
 
 
