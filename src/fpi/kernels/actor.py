@@ -143,13 +143,13 @@ def act(actor, source, stage, window, rule, seed, episode, named, remember):
         if remember:
             keep(actor, action)
         return action, True
-    prefix = frozen_at(mine.frozen, size, window)
+    prefix = frozen_at(np.int64(mine.frozen), size, window)
     allowed, progress = borrow(cache.allowed)[state], borrow(cache.progress)[state]
     go_to(store, stage, borrow(actor.indices), borrow(actor.values), prefix, allowed, progress)
     fill_answer(actor, state)
     mine.prefix = prefix
     mine.action = best(borrow(actor.estimates), allowed)
-    return mine.action, False
+    return np.int64(mine.action), False
 
 
 @jit_inline
@@ -157,7 +157,7 @@ def frozen_action(actor, state, window):
     """The action of a state that is decided for good, or for as long as no data come, or UNKNOWN."""
     mine = borrow(actor.cache.states)[state]
     if mine.frozen >= 0 and mine.prefix == frozen_at(mine.frozen, borrow(actor.store.sizes)[mine.regression], window):
-        return mine.action
+        return np.int64(mine.action)
     return UNKNOWN
 
 
@@ -203,7 +203,7 @@ def look(actor, stage, level, named, remember):
     mine = actor.cache.states[state]
     if mine.frozen < 0:
         mine.frozen = find_cover(actor, state, regression, threshold)
-    k = mine.frozen
+    k = np.int64(mine.frozen)
     at = k if k >= 0 else actor.store.sizes[regression]
     allowed, progress = actor.cache.allowed[state], actor.cache.progress[state]
     go_to(actor.store, regression, actor.indices, actor.values, at, allowed, progress)

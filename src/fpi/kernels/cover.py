@@ -26,15 +26,15 @@ from fpi.kernels.ridge import cell_and_row, position_at
 
 PROGRESS = np.dtype(
     [
-        ("position", np.int64),  # data of the cell that the numbers rest on; they do not cover if UNCOVERED
-        ("cover", np.int64),  # joint prefix of the first cover, or UNCOVERED, or LATER
+        ("position", np.int32),  # data of the cell that the numbers rest on; they do not cover if UNCOVERED
+        ("cover", np.int32),  # joint prefix of the first cover, or UNCOVERED, or LATER
         ("width2", np.float64),
         ("value", np.float64),
         ("base", np.float64),  # squared width at the anchor below
     ]
 )
 UNCOVERED = -1  # by all data that were looked at
-LATER = 2**62  # covered by all data; which prefix was the first is not looked for until it matters
+LATER = 2**31 - 1  # covered by all data; which prefix was the first is not looked for until it matters
 
 
 @jit
@@ -128,7 +128,7 @@ def search(store, cell, where, values, threshold, after, mine):
 def scan(store, cell, where, values, threshold, last, mine):
     """Go on to the prefix `last`, where the block of `mine` ends or before, or to the first cover."""
     if mine.position > 0 and mine.position % store.every == 0 and mine.position < last:
-        mine.width2, mine.value = block_start(store, cell, mine.position, where, values)
+        mine.width2, mine.value = block_start(store, cell, np.int64(mine.position), where, values)
         mine.base = mine.width2
     limit = threshold * threshold
     stop = limit + rounding(store, cell, last, mine.base) + 4.0 * EPS * limit  # above, it is certainly uncovered
@@ -138,9 +138,10 @@ def scan(store, cell, where, values, threshold, last, mine):
         mine.width2, mine.value, p = sum_rows(
             pool, data, members, start + mine.position, start + last, where, values, mine.width2, mine.value, stop
         )
-        mine.position = p - start
-        error = rounding(store, cell, mine.position, mine.base)
-        if is_covered(store, cell, mine.position, where, values, mine.width2, error, threshold):
+        position = p - start
+        mine.position = position
+        error = rounding(store, cell, position, mine.base)
+        if is_covered(store, cell, position, where, values, mine.width2, error, threshold):
             mine.cover = data[members[p - 1]].order
             return
 
@@ -159,8 +160,8 @@ def go_to(store, regression, indices, values, k, allowed, progress):
             before = locate(store, cell, indices[row], where)
             first = block_of(store, position)
             start = store.cells[cell].start
-            if mine.position < position and block_of(store, mine.position) == first:
-                seen = mine.position
+            seen = np.int64(mine.position)
+            if seen < position and block_of(store, seen) == first:
                 if first == 0 and where.size > 0:
                     seen = max(seen, min(before, position))
                 mine.width2, mine.value, _ = sum_rows(
@@ -196,7 +197,9 @@ def first_cover(store, cell, indices, values, threshold):
     if mine.cover == LATER:
         locate(store, cell, indices, where)
         search(store, cell, where, values, threshold, 0, mine)
-    return progress[0].cover  # not `mine`: an array is freed after its last use, and a record does not hold it
+    return np.int64(
+        progress[0].cover
+    )  # not `mine`: an array is freed after its last use, and a record does not hold it
 
 
 @jit_inline

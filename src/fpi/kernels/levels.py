@@ -97,7 +97,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
             fill(actor.allowed, True)
             return action, l, True
         if mine.prefix != mine.frozen:
-            k = mine.frozen
+            k = np.int64(mine.frozen)
             go_to(actor.store, regression, actor.indices, actor.values, k, cache.allowed[state], progress)
             fill_answer(actor, state)
             factor, bias, slack = margins(ladder, stage, l, k, log_det_at(actor.store, regression, k))
@@ -106,7 +106,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
                 actor.estimates, actor.widths, cache.allowed[state], factor, bias, slack, errors, cache.survives[state]
             )
             mine.action, mine.prefix = action, k
-        action = mine.action
+        action = np.int64(mine.action)
         below = state
         put(actor.allowed, cache.survives[state])
     fill(actor.allowed, True)

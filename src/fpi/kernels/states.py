@@ -15,11 +15,11 @@ from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, 
 
 STATE = np.dtype(
     [
-        ("regression", np.int64),
-        ("frozen", np.int64),  # the first prefix that covers it, or -1
-        ("prefix", np.int64),  # that `action` comes from, or -1
-        ("action", np.int64),
-        ("looked", np.int64),  # data of the regression when it was last found uncovered, or -1
+        ("regression", np.int32),
+        ("frozen", np.int32),  # the first prefix that covers it, or -1
+        ("prefix", np.int32),  # that `action` comes from, or -1
+        ("action", np.int32),
+        ("looked", np.int32),  # data of the regression when it was last found uncovered, or -1
     ]
 )
 NAMELESS = 0  # the place of a state that is forgotten after the question
@@ -97,7 +97,9 @@ def grow(cache, room):
         size *= 2
     table = np.zeros(size, np.int32)
     for state in range(1, cache.used):
-        table[find(table, states, names, values, states[state].regression, names[state], values[state])] = state
+        table[find(table, states, names, values, np.int64(states[state].regression), names[state], values[state])] = (
+            state
+        )
     cache.names, cache.values, cache.states, cache.progress = names, values, states, progress
     cache.allowed, cache.uncovered, cache.survives, cache.table = allowed, uncovered, survives, table
 
