@@ -98,8 +98,8 @@ class LiteralEluder(LiteralRegret):
     def beta(self, level, k, size):
         """beta*_k(F, delta / 4Hl^2, 1 / T^2), scaled."""
         share, alpha = self.delta / (4 * self.horizon * level**2), 1 / self.known_episodes**2
-        variance = self.horizon if self.constants == "paper" else self.horizon / 4
-        second = 8 * self.horizon + math.sqrt(8 * variance * math.log(4 * k**2 / share))
+        variance = self.horizon * (1 if self.constants == "paper" else self.deviation**2)
+        second = 8 * max(self.horizon, self.top) + math.sqrt(8 * variance * math.log(4 * k**2 / share))
         return self.scale * (8 * variance * math.log(size / share) + 2 * alpha * k * second)
 
     def uncovered(self, rows, data, k, level, allowed):

@@ -37,6 +37,7 @@ class Problem:
     kappa: float
     theta_bound: float
     mode: str
+    deviation: float = 0.5  # of a reward, if tight
 
     def most_data(self, level):
         """D_l: by its proof n <= 2d 4^l ln(1 + n / (ridge d)); "tight" is the largest such n, "paper" a bound on it."""
@@ -54,7 +55,7 @@ class Problem:
 
     def alpha(self, n, log_det, level):
         """What n data with this log determinant leave open, in widths."""
-        variance = self.horizon if self.mode == "paper" else self.horizon / 4  # of a return, at most
+        variance = self.horizon * (1 if self.mode == "paper" else self.deviation**2)  # of a return, at most
         noise = 2 * variance * (log_det / 2 + math.log(2 * self.horizon * level**2 / self.delta))
         return math.sqrt(noise) + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound
 
@@ -111,7 +112,9 @@ class LiteralRegret(Guarded):
         self.scale, self.ridge, self.max_level = scale, 1 / horizon if ridge is None else ridge, max_level
         self.explore, self.elimination, self.theta_bound = explore, elimination, theta_bound
         self.delta, self.kappa, self.constants = delta, misspecification, constants
-        self.low, self.high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
+        low, high = reward_range
+        self.unit = max(high, 0.0) - min(low, 0.0)  # of rewards, so that |Q| <= H
+        self.deviation = (high - low) / self.unit / 2  # of a reward
         self.seed, self.episode = seed, 0
         self.problem = None
         self.datasets = defaultdict(self.empty)  # line 1: D_h^(l), for every (stage, level)
@@ -125,7 +128,8 @@ class LiteralRegret(Guarded):
         if self.problem is None:  # the first features show their dimension
             dim = rows.shape[1]
             bound = math.sqrt(dim) * self.horizon if self.theta_bound is None else self.theta_bound
-            self.problem = Problem(self.horizon, dim, self.ridge, self.delta, self.kappa, bound, self.constants)
+            constants = self.delta, self.kappa, bound, self.constants, self.deviation
+            self.problem = Problem(self.horizon, dim, self.ridge, *constants)
             self.levels = min(self.problem.top_level(), HIGHEST, self.max_level or HIGHEST)
             self.gaps = [math.inf] + [self.problem.gap(level, self.scale) for level in range(1, self.levels + 1)]
         return rows
@@ -248,8 +252,8 @@ class LiteralRegret(Guarded):
             ended = terminated or truncated
         if exploring >= 0:
             phi, action, _, _ = path[exploring]
-            rewards = [(reward - self.low) / (self.high - self.low) for _, _, reward, _ in path]
-            self.datasets[exploring, level].append(phi, action, sum(rewards[exploring:]), self.episode)
+            target = sum(reward / self.unit for _, _, reward, _ in path[exploring:])
+            self.datasets[exploring, level].append(phi, action, target, self.episode)
         self.episode += 1
         steps = [(action, played) for _, action, _, played in path if action is not None]
         return [action for action, _ in steps], exploring, [played for _, played in steps]

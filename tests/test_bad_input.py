@@ -1029,7 +1029,7 @@ def test_settings_that_make_no_agent_with_a_class_are_named(settings, says):
 
 @pytest.mark.parametrize("features", [tiles, function, dict, lambda: None])
 def test_what_is_no_function_class_is_named(features):
-    with pytest.raises(InputError, match="is not a function class: it needs rows, log_covering and prefixes"):
+    with pytest.raises(InputError, match="is not a function class: it needs min_value, max_value, rows, log_covering"):
         make_agent(features, fpi.Eluder)
 
 

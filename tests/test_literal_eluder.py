@@ -24,20 +24,17 @@ import fpi
 from fpi.function_classes import FiniteClass
 
 
-def as_tables(tables, top):
-    return FiniteClass(tables, max_value=top)
+def as_tables(tables, **ends):
+    return FiniteClass(tables, **ends)
 
 
-def as_functions(tables, top):
+def as_functions(tables, **ends):
     functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(functions, max_value=top, actions=tables.shape[-1])
+    return FiniteClass(functions, actions=tables.shape[-1], **ends)
 
 
-def as_keyed_functions(tables, top):
-    functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(
-        functions, max_value=top, actions=tables.shape[-1], key=lambda observation, stage: int(observation)
-    )
+def as_keyed_functions(tables, **ends):
+    return as_functions(tables, key=lambda observation, stage: int(observation), **ends)
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,27 @@ class World(worlds.World):
     defaults: ClassVar = {"scale": 0.05, "elimination": "paper", "explore": "greedy"}
 
     def tables(self):
-        """Q* of the first, in units of [0, 1] a stage, a stage at a time from the last."""
+        """Q* of the first, divided by the span of rewards, a stage at a time from the last."""
         env, rng, horizon = self.env(), np.random.default_rng(5), self.arguments()["horizon"]
-        tables = rng.uniform(0, horizon, (self.size, horizon, max(env.sizes), env.actions))
+        tables = rng.uniform(*self.ends(), (self.size, horizon, max(env.sizes), env.actions))
+        low, high = min(env.low, 0), max(env.high, 0)
+        means = (env.low + (env.high - env.low) * env.mean) / (high - low)
         best = np.zeros(max(env.sizes))
         for stage in reversed(range(horizon)):
             after = np.where(env.ends[stage], 0.0, best[env.successor[stage]]) if stage < horizon - 1 else 0.0
-            tables[0, stage] = env.mean[stage] + after
+            tables[0, stage] = means[stage] + after
             best = tables[0, stage].max(axis=-1)
         return self.change(tables)
 
+    def ends(self):
+        """The lowest and the highest value."""
+        env, horizon = self.env(), self.arguments()["horizon"]
+        low, high = min(env.low, 0), max(env.high, 0)
+        return horizon * low / (high - low), horizon * high / (high - low)
+
     def known(self):
-        return self.features(self.tables(), self.arguments()["horizon"])
+        low, high = self.ends()
+        return self.features(self.tables(), min_value=low, max_value=high)
 
     def rows(self):
         tables = self.tables()

@@ -132,13 +132,14 @@ def assert_same_rung(level_state, rung, literal, rows, stage):
     k = len(data) if rung.k is None else rung.k
     uncovered = literal.uncovered(rows, data, k, rung.level, rung.allowed)
     np.testing.assert_array_equal(np.flatnonzero(level_state.uncovered & level_state.allowed), uncovered)
-    for found, expected in ((level_state.widths, data.widths(rows, k)), (level_state.values, data.values(rows, k))):
+    values, widths = level_state.values / literal.unit, level_state.widths
+    for found, expected in ((widths, data.widths(rows, k)), (values, data.values(rows, k))):
         expected = expected[0].astype(float)[rung.allowed]
         np.testing.assert_allclose(found[rung.allowed], expected, rtol=1e-8, atol=1e-9)
     if rung.k is not None:
         upper, bar, _ = literal.upper_ends(rows, data, stage, rung)
-        assert level_state.threshold == pytest.approx(float(bar), abs=1e-8)
-        upper_ends = (level_state.values + level_state.errors)[rung.allowed]
+        assert level_state.threshold / literal.unit == pytest.approx(float(bar), abs=1e-8)
+        upper_ends = (values + level_state.errors / literal.unit)[rung.allowed]
         np.testing.assert_allclose(upper_ends, upper.astype(float)[rung.allowed], rtol=0, atol=1e-8)
 
 
@@ -282,13 +283,13 @@ def test_zero_features_play_at_the_highest_level_allowed_and_store_nothing():
     assert not any(len(data) for data in literal.datasets.values())
 
 
-def test_early_ends_pay_the_mapped_absorbing_reward():
-    """Rewards in [-1, 3] are mapped to [0, 1]; a raw 0 becomes 1/4, also in the stages never reached."""
+def test_rewards_are_divided_by_their_span_and_early_ends_pay_nothing():
+    """Rewards in [-1, 3] are divided by 4; the stages never reached pay 0."""
     env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
     env.mean[:], env.ends[0] = 0.5, True
     literal = LiteralRegret(lambda observation, stage: np.eye(1), actions=1, horizon=3, ridge=1.0, reward_range=(-1, 3))
     assert literal.learn_episode(env) == ([0], 0, [1])
-    assert literal.datasets[0, 1].targets == pytest.approx([0.5 + 0.25 + 0.25])
+    assert literal.datasets[0, 1].targets == [0.25]
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15])

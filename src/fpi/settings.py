@@ -123,12 +123,17 @@ class Settings:
     ] = 0.05
     misspecification: Annotated[
         float,
-        Setting("kappa: how far Q^pi may be from linear.", _real("a finite number of at least 0", lambda x: x >= 0)),
+        Setting(
+            "kappa: how far Q^pi may be from linear, divided by the span of rewards.",
+            _real("a finite number of at least 0", lambda x: x >= 0),
+        ),
     ] = 0.0
     theta_bound: Annotated[
         float | None,
         Setting(
-            "Bound on |theta^pi|.", _real("a finite number above 0, or None", lambda x: x > 0), none="√features × H"
+            "Bound on |theta^pi|, divided by the span of rewards.",
+            _real("a finite number above 0, or None", lambda x: x > 0),
+            none="√features × H",
         ),
     ] = None
     constants: Annotated[
@@ -136,7 +141,13 @@ class Settings:
         Setting("tight uses that rewards in [0, 1] are 1/2-subGaussian, paper the paper's looser 1."),
     ] = "tight"
     reward_range: Annotated[
-        tuple[float, float], Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH")
+        tuple[float, float],
+        Setting(
+            "Smallest and largest reward of one step. Their span, from the smaller of low and 0 to the larger of high "
+            "and 0, is the unit of misspecification, theta_bound and function classes.",
+            _check_range,
+            "LOW HIGH",
+        ),
     ] = (0.0, 1.0)
 
     def __post_init__(self) -> None:

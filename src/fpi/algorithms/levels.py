@@ -39,7 +39,7 @@ from fpi.training import TrainingState
 
 
 class LevelState(NamedTuple):
-    """A state at one level. Values are in units of [0, 1] a stage."""
+    """A state at one level. Values are in units of your rewards."""
 
     level: int
     covered: int | None
@@ -50,7 +50,8 @@ class LevelState(NamedTuple):
     """The allowed actions that the level's data do not cover."""
     values: NDArray[np.float64]
     widths: NDArray[np.float64]
-    """Both at k^(l)(s), or on all data of the level; NaN for actions that are not allowed."""
+    """Both at k^(l)(s), or on all data of the level; NaN for actions that are not allowed. Widths are what is compared
+    with 2^-l."""
     action: int | None
     """pi^(l)(s), where covered."""
     survives: NDArray[np.bool_] | None
@@ -60,10 +61,14 @@ class LevelState(NamedTuple):
     threshold: float
     """Elimination threshold: what value plus error has to reach, eq. (7)."""
 
+    def times(self, span: float) -> LevelState:
+        """The same in units of rewards, of which estimators see the returns divided by their span."""
+        return self._replace(values=span * self.values, errors=span * self.errors, threshold=span * self.threshold)
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of your rewards."""
 
     action: int
     """What `predict` answers."""
@@ -78,7 +83,8 @@ class Explanation:
     reasons: tuple[str, ...]
     """One for every action: still a candidate, or where and why it was eliminated."""
     gap: float
-    """With probability 1 - delta the policy of that level loses at most this from here on; at most the stages left."""
+    """With probability 1 - delta the policy of that level loses at most this from here on; at most the span of rewards
+    times the stages left."""
     vacuous: bool
     """The bound is no better than the trivial one."""
     scale: float
@@ -121,7 +127,7 @@ class LeveledAgent(Agent):
         self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
     def level_gap(self, level: int) -> float:
-        """Delta_l, the accuracy of level l."""
+        """Delta_l, the accuracy of level l, in spans of rewards."""
         raise NotImplementedError
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
@@ -210,18 +216,23 @@ class LeveledAgent(Agent):
 
     def level_states(self, observation: Any, stage: int) -> tuple[LevelState, ...]:
         """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
+        self.check_not_shifted()
+        return tuple(each.times(self.rewards.span) for each in self._standing(observation, stage))
+
+    def _standing(self, observation: Any, stage: int) -> list[LevelState]:
+        """The same, as it is decided on: divided by the span of rewards."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
         top = min(self.episodes + 1, self.levels)
         frozen = len(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
-        return tuple(self.ladder(rows, observation, stage, max(top, frozen), remember=False))
+        return self.ladder(rows, observation, stage, max(top, frozen), remember=False)
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
 
         While learning, during learning the level also depends on earlier states of the episode; here it does not.
         """
-        level_states = self.level_states(observation, stage)
+        level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)
         if action is not None:
             return Decision(action, True)
@@ -229,7 +240,7 @@ class LeveledAgent(Agent):
 
     def greedy(self, observation: Any, stage: int) -> int:
         """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
-        level_states = self.level_states(observation, stage)
+        level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)
         return int(best(level_states[0].values, level_states[0].allowed)) if action is None else action
 
@@ -247,7 +258,7 @@ class LeveledAgent(Agent):
             freezing_index=frozen[-1].covered if frozen else None,
             level_states=level_states,
             reasons=tuple(_reason(a, level_states) for a in range(self.actions)),
-            gap=float(gap),
+            gap=float(self.rewards.span * gap),
             vacuous=not gap < left,
             scale=float(self.settings.scale),
         )
@@ -258,7 +269,7 @@ class LeveledAgent(Agent):
         if not (is_whole(level) and 1 <= level <= self.levels):
             raise InputError(f"level is {level!r}; this agent has levels 1 to {self.levels}.")
         data: Dataset = self.datasets.dataset(stage, level)
-        return data
+        return data.times(self.rewards.span)
 
 
 def _frozen_action(level_states: Sequence[LevelState]) -> int | None:

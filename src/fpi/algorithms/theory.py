@@ -97,6 +97,8 @@ class Constants(LevelBounds):
     theta_bound: float
     """B, a bound on |theta^pi|; the paper has sqrt(d) H"""
     mode: str = "tight"
+    noise: float = 0.5
+    """Rewards, divided by their span, are subGaussian with this."""
     scale: float = 1.0
     """Multiplies alpha; 1 is the theory."""
     max_level: int = 40
@@ -137,7 +139,7 @@ class Constants(LevelBounds):
     @property
     def deviation(self) -> float:
         """A return is subGaussian with this."""
-        return math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
+        return math.sqrt(self.horizon * (1.0 if self.mode == "paper" else self.noise**2))
 
     def gap(self, epsilon: float) -> float:
         """eps-bar = 2H (alpha eps + kappa): where all actions of the start are covered, no more is lost (Lemma 6)."""

@@ -51,6 +51,7 @@ def learn(
     """
     check_whole("episodes", episodes)
     agent = check_agent(agent)
+    agent.check_not_shifted()
     agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
     run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
     if not agent.episodes:
@@ -222,6 +223,7 @@ class _Run:
                 agent.horizon,
                 agent.rewards.low,
                 agent.rewards.high,
+                agent.rewards.span,
                 agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
                 EXPLORING[agent.settings.explore],
                 training_state.seed,
