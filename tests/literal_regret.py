@@ -40,32 +40,37 @@ class Problem:
     deviation: float = 0.5  # of a reward, if tight
 
     def most_data(self, level):
-        """D_l: by its proof n <= 2d 4^l ln(1 + n / (ridge d)); "tight" is the largest such n, "paper" a bound on it."""
-        factor = 2 * self.dim * 4.0**level
-        above = factor * math.log(1 + 4 * 16.0**level / self.ridge**2)
+        """D_l: "paper" is its closed form, "tight" the largest n that the determinant has room for.
+
+        A datum makes it more than 1 + 4^-l times as large, all together at most (1 + n / (ridge d))^d times.
+        """
+        above = 2 * self.dim * 4.0**level * math.log(1 + 4 * 16.0**level / self.ridge**2)
         if self.mode == "paper":
             return above
-        below = factor - self.ridge * self.dim  # here both sides grow equally fast; the solution is not below it
+        each = math.log1p(4.0**-level)
+        below = self.dim / each - self.ridge * self.dim  # both sides grow equally fast; the solution is not below it
         if below <= 0:
             return 0.0
         for _ in range(200):
             n = (below + above) / 2
-            below, above = (n, above) if n <= factor * math.log(1 + n / (self.ridge * self.dim)) else (below, n)
-        return below
+            below, above = (n, above) if n * each <= self.largest_log_det(n) else (below, n)
+        return math.floor(below * (1 + 1e-12))
 
-    def alpha(self, n, log_det, level):
+    def alpha(self, n, log_det, level, stage):
         """What n data with this log determinant leave open, in widths."""
-        variance = self.horizon * (1 if self.mode == "paper" else self.deviation**2)  # of a return, at most
+        left = self.horizon - stage
+        variance = self.horizon if self.mode == "paper" else left * self.deviation**2  # of a return, at most
         noise = 2 * variance * (log_det / 2 + math.log(2 * self.horizon * level**2 / self.delta))
-        return math.sqrt(noise) + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound
+        bound = self.theta_bound[stage] if isinstance(self.theta_bound, tuple) else self.theta_bound
+        return math.sqrt(noise) + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * bound
 
     def largest_log_det(self, n):
         return self.dim * math.log(1 + n / (self.ridge * self.dim))
 
-    def gap(self, level, scale):
-        """Delta_l, with alpha_l scaled."""
+    def gap(self, level, scale, stage=0):
+        """Delta_l of a stage, with alpha_l scaled."""
         n = self.most_data(level)
-        return scale * self.alpha(n, self.largest_log_det(n), level) * 0.5**level + self.kappa
+        return scale * self.alpha(n, self.largest_log_det(n), level, stage) * 0.5**level + self.kappa
 
     def top_level(self):
         """L-bar - 1."""
@@ -116,7 +121,7 @@ class LiteralRegret(Guarded):
         self.unit = max(high, 0.0) - min(low, 0.0)  # of rewards, so that |Q| <= H
         self.deviation = (high - low) / self.unit / 2  # of a reward
         self.seed, self.episode = seed, 0
-        self.problem = None
+        self.problem, self.gaps = None, {}  # Delta_l of every stage
         self.datasets = defaultdict(self.empty)  # line 1: D_h^(l), for every (stage, level)
         self.tried = defaultdict(int)  # so many prefixes do not cover, per state, level and action set
 
@@ -131,7 +136,8 @@ class LiteralRegret(Guarded):
             constants = self.delta, self.kappa, bound, self.constants, self.deviation
             self.problem = Problem(self.horizon, dim, self.ridge, *constants)
             self.levels = min(self.problem.top_level(), HIGHEST, self.max_level or HIGHEST)
-            self.gaps = [math.inf] + [self.problem.gap(level, self.scale) for level in range(1, self.levels + 1)]
+            for level in range(1, self.levels + 1):
+                self.gaps[level] = [self.problem.gap(level, self.scale, stage) for stage in range(self.horizon)]
         return rows
 
     # --- one state -------------------------------------------------------------------------------------
@@ -156,23 +162,23 @@ class LiteralRegret(Guarded):
         sign_and_log = np.linalg.slogdet(data.inverses[k].astype(float))
         return -sign_and_log[1] - self.problem.dim * math.log(self.ridge)
 
-    def half_widths(self, rows, data, rung):
+    def half_widths(self, rows, data, stage, rung):
         """How far estimates at the frozen prefix may be off, and how wrong that may be computed."""
         widths, wrong = data.widths(rows, rung.k)
-        beta = self.scale * self.problem.alpha(rung.k, self.log_det(data, rung.k), rung.level)
+        beta = self.scale * self.problem.alpha(rung.k, self.log_det(data, rung.k), rung.level, stage)
         half = beta * widths + self.kappa
         return half, beta * wrong + CONSTANTS_ERROR * half
 
     def upper_ends(self, rows, data, stage, rung):
         """What every action may be worth, the bar that is to be reached, and how wrong their difference may be."""
-        values, errors, gap = rung.values, rung.errors, self.gaps[rung.level]
+        values, errors, gaps = rung.values, rung.errors, self.gaps[rung.level]
         if self.elimination == "interval":
-            half, wrong = self.half_widths(rows, data, rung)
+            half, wrong = self.half_widths(rows, data, stage, rung)
             upper, lower, errors = values + half, values - half, errors + wrong
-            best, allowance = max(rung.allowed, key=lambda a: lower[a]), 2 * (self.horizon - stage - 1) * gap
+            best, allowance = max(rung.allowed, key=lambda a: lower[a]), 2 * sum(gaps[stage + 1 :])
         else:
-            stages = self.horizon if self.elimination == "paper" else self.horizon - stage
-            upper, lower, best, allowance = values, values, rung.action, 2 * stages * gap
+            upper, lower, best = values, values, rung.action
+            allowance = 2 * self.horizon * max(gaps) if self.elimination == "paper" else 2 * sum(gaps[stage:])
         return upper, lower[best] - allowance, errors + errors[best] + CONSTANTS_ERROR * allowance
 
     def survivors(self, rows, data, stage, rung):

@@ -1017,7 +1017,7 @@ BAD_CLASSES = [
     ({"misspecification": 0.1}, "misspecification is 0.1; function classes must hold every Q.pi exactly"),
     ({"theta_bound": 1.0}, "theta_bound belongs to linear features"),
     ({"actions": 2}, "actions is 2, but the function class has values for 3"),
-    ({"horizon": HORIZON + 1}, f"go up to {HORIZON}, but the rewards of {HORIZON + 1} stages may add up to"),
+    ({"horizon": HORIZON + 1}, f"go from 0 to {HORIZON}, but the rewards of {HORIZON + 1} stages"),
 ]
 
 

@@ -242,12 +242,14 @@ def test_beta_by_hand():
     share = 0.4 / 72
     second = 2 * 5 / 100 * (16 + math.sqrt(16 * math.log(100 / share)))
     paper = listed(TWO, world.settings | {"constants": "paper"}, episodes=10)
-    assert paper.literal().beta(3, 5, 12) == pytest.approx(16 * math.log(12 / share) + second)
+    assert paper.literal().beta(0, 3, 5, 12) == pytest.approx(16 * math.log(12 / share) + second)
     second = 2 * 5 / 100 * (16 + math.sqrt(4 * math.log(100 / share)))
-    assert world.literal().beta(3, 5, 12) == pytest.approx(4 * math.log(12 / share) + second)
+    assert world.literal().beta(0, 3, 5, 12) == pytest.approx(4 * math.log(12 / share) + second)
     for mine in (world, paper):
         for level, k in ((1, 1), (3, 5), (2, 9)):
-            assert mine.agent().beta(level, k) == pytest.approx(mine.literal().beta(level, k, 12), rel=1e-13)
+            for stage in range(2):
+                expected = mine.literal().beta(stage, level, k, 12)
+                assert mine.agent().beta(level, k, stage) == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_reference_by_hand():
@@ -261,7 +263,7 @@ def test_the_reference_by_hand():
     literal = LiteralEluder(
         lambda observation, stage: values, actions=2, horizon=1, episodes=64, scale=0.1, explore="first"
     )
-    takes = [math.ceil(max(literal.beta(level, 6, 2), 0.25**level) / 0.36) for level in (1, 2, 3)]
+    takes = [math.ceil(max(literal.beta(0, level, 6, 2), 0.25**level) / 0.36) for level in (1, 2, 3)]
     assert takes == [3, 4, 5]
     episodes = [literal.learn_episode(env) for _ in range(12)]
     assert episodes[:7] == [([0], 0, [1])] * 3 + [([0], 0, [2])] * 4

@@ -223,12 +223,14 @@ def test_the_constants_by_hand():
     tight = Problem(2, 3, 0.5, 0.1, 0.1, 4.0, "tight")
     smaller = tight.most_data(2)
     assert smaller < n
-    assert smaller == pytest.approx(96 * math.log(1 + smaller / 1.5), rel=1e-12)
-    assert smaller * 1.001 > 96 * math.log(1 + smaller * 1.001 / 1.5)
-    noise = math.sqrt(1.5 * math.log(1 + smaller / 1.5) + math.log(160))
-    assert tight.alpha(smaller, tight.largest_log_det(smaller), 2) == pytest.approx(
-        noise + 0.1 * math.sqrt(smaller) + math.sqrt(0.5) * 4
-    )
+    log_dets = [3 * math.log(1 + n / 1.5) - n * math.log(1 + 1 / 16) for n in (smaller, smaller + 1)]
+    assert log_dets[0] >= 0 > log_dets[1]
+    for stage in (0, 1):
+        noise = math.sqrt((2 - stage) / 2 * (1.5 * math.log(1 + smaller / 1.5) + math.log(160)))
+        alpha = noise + 0.1 * math.sqrt(smaller) + math.sqrt(0.5) * (4, 3)[stage]
+        each = Problem(2, 3, 0.5, 0.1, 0.1, (4.0, 3.0), "tight")
+        assert each.alpha(smaller, tight.largest_log_det(smaller), 2, stage) == pytest.approx(alpha)
+        assert each.gap(2, 1.0, stage) == pytest.approx(alpha / 4 + 0.1)
     assert Problem(1, 1, 20.0, 0.1, 0.0, 1.0, "tight").most_data(1) == 0.0  # so much ridge covers everything
 
 
@@ -246,10 +248,13 @@ def test_the_number_of_levels_by_hand(horizon, kappa, levels):
 @pytest.mark.parametrize("ridge", [None, 0.01, 3.0])
 def test_the_constants_are_those_of_fpi(mode, ridge):
     settings = {"horizon": 3, "ridge": ridge, "delta": 0.2, "misspecification": 1e-3, "constants": mode}
-    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, scale=0.3, theta_bound=2.5, **settings)
-    problem = Problem(3, 6, agent.ridge, 0.2, 1e-3, 2.5, mode)
+    bounds = 2.5, 2.0, 3.0
+    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, scale=0.3, theta_bound=bounds, **settings)
+    problem = Problem(3, 6, agent.ridge, 0.2, 1e-3, bounds, mode)
     for level in range(1, agent.levels + 1):
-        assert agent.level_gap(level) == pytest.approx(problem.gap(level, scale=0.3), rel=1e-11)
+        gaps = [problem.gap(level, 0.3, stage) for stage in range(3)]
+        assert agent.stage_gaps(level) == pytest.approx(gaps, rel=1e-11)
+        assert agent.level_gap(level) == pytest.approx(max(gaps), rel=1e-11)
         assert agent.theory.dataset_bound(0.5**level) == pytest.approx(problem.most_data(level), rel=1e-11)
 
 

@@ -143,14 +143,18 @@ def test_an_action_at_the_edge_is_kept(elimination, factor, kept):
     assert first.survives.tolist() == [kept, True]
 
 
-@pytest.mark.parametrize(("elimination", "stages"), [("paper", [3, 3, 3]), ("stage", [3, 2, 1])])
-def test_thresholds_by_stage(elimination, stages):
+@pytest.mark.parametrize("elimination", ["paper", "stage"])
+def test_thresholds_by_stage(elimination):
+    """Delta_l falls with the stage: the paper's rule takes the first for all, the other those of the stages left."""
     env = LayeredMDP(0, horizon=3, states=1, actions=2)
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, elimination=elimination)
     agent.learn(env, 80, seed=0)
-    for stage, times in enumerate(stages):
+    first, second, third = agent.stage_gaps(1)
+    assert first == agent.level_gap(1) > second > third
+    allowed = [3 * first] * 3 if elimination == "paper" else [first + second + third, second + third, third]
+    for stage, gaps in enumerate(allowed):
         at = agent.level_states(0, stage)[0]
-        assert at.threshold == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
+        assert at.threshold == pytest.approx(at.values.max() - 2 * gaps)
 
 
 def test_intervals_add_the_gap_of_later_stages_only():
@@ -158,13 +162,14 @@ def test_intervals_add_the_gap_of_later_stages_only():
     settings = {"misspecification": 0.01, "elimination": "interval"}
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, **settings)
     agent.learn(env, 80, seed=0)
-    for stage, later in enumerate([2, 1, 0]):
+    _, second, third = agent.stage_gaps(1)
+    for stage, later in enumerate([second + third, third, 0]):
         at = agent.level_states(0, stage)[0]
         data = agent.dataset(stage, 1).features[: at.covered]
         log_det = np.linalg.slogdet(np.eye(2) + data.T @ data / agent.ridge)[1]
-        errors = agent.theory.alpha(at.covered, log_det, 1) * at.widths + 0.01
+        errors = agent.theory.alpha(at.covered, log_det, 1, stage) * at.widths + 0.01
         assert at.errors == pytest.approx(errors)
-        assert at.threshold == pytest.approx((at.values - errors).max() - 2 * later * agent.level_gap(1))
+        assert at.threshold == pytest.approx((at.values - errors).max() - 2 * later)
 
 
 def test_a_set_follows_the_frozen_data_and_not_later_ones():

@@ -182,7 +182,7 @@ def test_negative_rewards_keep_their_linear_values(kind):
 def test_rewards_within_a_part_of_their_span_are_less_noisy():
     def deviation(reward_range, **settings):
         agent = fpi.Regret(fpi.OneHot(2, 2), actions=2, horizon=4, reward_range=reward_range, **settings)
-        return agent.theory.deviation
+        return agent.theory.deviation(0)
 
     assert deviation((0, 1)) == deviation((-3, 0)) == deviation((-1, 2)) == 1.0
     assert deviation((0.5, 1)) == 0.5

@@ -87,6 +87,11 @@ def _check_range(name: str, ends: Any) -> None:
         check_real(f"an end of {name}", end, "a finite number", lambda x: True)
 
 
+def _check_bounds(name: str, bound: Any) -> None:
+    for each in bound if isinstance(bound, tuple | list) else (bound,):
+        check_real(name, each, "a finite number above 0, one for each stage, or None", lambda x: x > 0)
+
+
 Explore = Annotated[
     Literal["first", "widest", "greedy", "random"],
     Setting(
@@ -129,16 +134,16 @@ class Settings:
         ),
     ] = 0.0
     theta_bound: Annotated[
-        float | None,
+        float | tuple[float, ...] | None,
         Setting(
-            "Bound on |theta^pi|, divided by the span of rewards.",
-            _real("a finite number above 0, or None", lambda x: x > 0),
+            "Bound on |theta^pi|, divided by the span of rewards: a number, or one for each stage.",
+            _check_bounds,
             none="√features × H",
         ),
     ] = None
     constants: Annotated[
         Literal["tight", "paper"],
-        Setting("tight uses that rewards in [0, 1] are 1/2-subGaussian, paper the paper's looser 1."),
+        Setting("tight is as tight as the proofs allow, paper as the paper has them."),
     ] = "tight"
     reward_range: Annotated[
         tuple[float, float],
@@ -155,6 +160,12 @@ class Settings:
             known.check(getattr(self, known.name))
         check_cells("horizon x actions", self.horizon * self.actions, "Use a shorter horizon.")
         object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+        if isinstance(self.theta_bound, tuple | list):
+            object.__setattr__(self, "theta_bound", tuple(float(bound) for bound in self.theta_bound))
+            if len(self.theta_bound) != self.horizon:
+                raise InputError(
+                    f"theta_bound has {len(self.theta_bound)} numbers, but there are {self.horizon} stages."
+                )
 
 
 def check_cells(product: str, cells: int, advice: str) -> None:

@@ -320,7 +320,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
                 "hold. Pass it: fpi.load(path, features=...)."
             )
         settings = dict(meta["settings"])
-        low, high = settings["reward_range"]
+        low, high = settings.get("reward_range", (0.0, 1.0))
         shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
         if shifted:
             settings["reward_range"] = 0.0, max(high, 0.0) - low  # which the agent took them for

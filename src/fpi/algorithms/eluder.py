@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpi.algorithms.agent import init_from_settings
 from fpi.algorithms.levels import LeveledAgent
@@ -95,19 +96,19 @@ class Eluder(LeveledAgent):
 
     # --- the constants of the appendix --------------------------------------------------------------------------------
 
-    def beta(self, level: int, k: int) -> float:
-        """beta*_k(F, delta / 4Hl^2, 1 / T^2), the radius of F_k, times `scale`."""
+    def beta(self, level: int, k: int, stage: int = 0) -> float:
+        """beta*_k(F, delta / 4Hl^2, 1 / T^2), the radius of F_k, times `scale`. Later stages have less noise."""
         alpha = self.settings.episodes**-2.0
         share = level_delta(self.settings.delta, self.horizon, level)
         covering = self.function_class.log_covering(alpha)
         apart = self.function_class.max_value - self.function_class.min_value
-        mode, noise = self.settings.constants, self.rewards.noise
+        mode, noise = self.settings.constants, self.rewards.noise * math.sqrt(1 - stage / self.horizon)
         radius = beta(k, covering, self.horizon, share, alpha, mode=mode, noise=noise, apart=apart)
         return self.settings.scale * radius
 
-    def level_gap(self, level: int) -> float:
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
         """Delta_l = 2^-l."""
-        return 2.0**-level
+        return np.full(self.horizon, 2.0**-level)
 
     def dataset_bound(self, level: int) -> int:
         """D_l: no stage stores more data of this level."""

@@ -126,9 +126,13 @@ class LeveledAgent(Agent):
         self.playing: list[int] = []  # l_h of the episode under way
         self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
-    def level_gap(self, level: int) -> float:
-        """Delta_l, the accuracy of level l, in spans of rewards."""
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
+        """Delta_l of every stage, the accuracy of level l, in spans of rewards."""
         raise NotImplementedError
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l, where it is largest."""
+        return float(self.stage_gaps(level).max())
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """(factor, bias): with high probability estimates at this prefix err by at most factor * width + bias."""
@@ -141,12 +145,15 @@ class LeveledAgent(Agent):
         every later stage. The first part may follow the data at the frozen prefix, which stay; the second is about
         other states, whose prefixes are their own, so it must be a constant.
         """
-        gap = self.level_gap(level)
+        errors = self.errors(stage, level, prefix) if self.settings.elimination == "interval" else (0.0, 0.0)
+        return *errors, self.slack(stage, level)
+
+    def slack(self, stage: int, level: int) -> float:
+        """The part of the threshold that is a constant."""
         if self.settings.elimination == "paper":
-            return 0.0, 0.0, 2 * self.horizon * gap
-        if self.settings.elimination == "stage":
-            return 0.0, 0.0, 2 * (self.horizon - stage) * gap
-        return *self.errors(stage, level, prefix), 2 * (self.horizon - stage - 1) * gap
+            return 2 * self.horizon * self.level_gap(level)
+        first = stage if self.settings.elimination == "stage" else stage + 1
+        return 2 * float(self.stage_gaps(level)[first:].sum())
 
     def begin_episode(self, training_state: TrainingState) -> Act:
         """Lines 3 to 13 of an episode; `training.learn` and `Agent.end_episode` do the rest."""
@@ -250,7 +257,7 @@ class LeveledAgent(Agent):
         level_states = self.level_states(observation, stage)
         frozen = [level_state for level_state in level_states if level_state.covered is not None]
         left = self.horizon - stage
-        gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
+        gap = min(left, 2 * self.stage_gaps(len(frozen))[stage:].sum()) if frozen else left
         return Explanation(
             action=action,
             covered=bool(frozen),

@@ -172,9 +172,9 @@ class PAC(Agent):
         left, span = self.horizon - stage, self.rewards.span
         gap = math.inf
         if frozen is not None:
-            later = max(self.alpha(h) for h in range(stage, self.horizon))
-            worst = later * self.settings.epsilon + self.settings.misspecification
-            gap = 2 * float(errors.max()) + 2 * (left - 1) * worst  # Lemma 6, from this stage on
+            later = sum(self.alpha(h) for h in range(stage + 1, self.horizon)) * self.settings.epsilon
+            later += (left - 1) * self.settings.misspecification
+            gap = 2 * float(errors.max()) + 2 * later  # Lemma 6, from this stage on
         return Explanation(
             action=self.predict(observation, stage),
             covered=frozen is not None,
@@ -231,6 +231,6 @@ class PAC(Agent):
         if self.settings.window != UNLIMITED:
             return math.inf
         if self.settings.constants == "paper":
-            return self.theory.alpha(self.dataset_bound)
+            return self.theory.alpha(self.dataset_bound, stage=stage)
         n = self.datasets.size(stage) if prefix is None else prefix
-        return self.theory.alpha(n, self.datasets.log_det(stage, n))
+        return self.theory.alpha(n, self.datasets.log_det(stage, n), stage=stage)

@@ -22,6 +22,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fpi.algorithms.agent import init_from_settings, linear_constants
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants, levels
@@ -61,7 +64,7 @@ class Regret(LeveledAgent):
         known = as_feature_map(features, settings.actions)
         epsilons = [2.0**-level for level in range(1, self.levels + 1)]
         super().__init__(settings, Datasets(known, settings.horizon, self.ridge, epsilons))
-        self._gaps: dict[int, float] = {}
+        self._gaps: dict[int, NDArray[np.float64]] = {}
 
     # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
 
@@ -70,13 +73,13 @@ class Regret(LeveledAgent):
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
         return linear_constants(self, self.ridge, scale=self.settings.scale, max_level=self.levels)
 
-    def level_gap(self, level: int) -> float:
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
         """Delta_l = alpha_l 2^-l + kappa. It must not follow the data, or frozen action sets would change."""
         if level not in self._gaps:
-            self._gaps[level] = self.theory.level_gap(level)
+            self._gaps[level] = self.theory.stage_gaps(2.0**-level, level)
         return self._gaps[level]
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """alpha from the data at hand: their number and log determinant at the frozen prefix, which stay."""
-        alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level)
+        alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level, stage)
         return alpha, self.settings.misspecification

@@ -22,7 +22,7 @@ from fpi import features
 from fpi.errors import InputError
 from fpi.function_classes.aggregation import Aggregation
 from fpi.function_classes.base import TOLERANCE, FunctionClass, Prefixes, first_cover
-from fpi.function_classes.confidence import beta, dataset_bound, level_delta
+from fpi.function_classes.confidence import beta, dataset_bound, level_delta, most_gains
 from fpi.function_classes.eluder_dimension import EluderSequence, eluder_dimension
 from fpi.function_classes.finite import FiniteClass
 from fpi.function_classes.linear import GeneralizedLinear, LinearBall
@@ -42,6 +42,7 @@ __all__ = [
     "first_cover",
     "from_config",
     "level_delta",
+    "most_gains",
 ]
 
 
