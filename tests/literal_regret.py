@@ -12,6 +12,8 @@ The published box cannot be typed in as it stands; this is what is read into it:
   kappa = 0. `max_level` lowers L-bar - 1.
 - Levels are tested in turn up to the first that is not covered; A^(l) has a meaning only if all before are covered.
 - h_t belongs to one episode, and is that of the last exploring step. Without one nothing is stored.
+- `first_level` is where levels begin, 1 in the paper: all actions are allowed there, and l = min(t + first_level - 1,
+  L-bar) in line 3.
 - l only falls within an episode, and data of one level never enter another.
 """
 
@@ -102,6 +104,7 @@ class LiteralRegret(Guarded):
         horizon,
         scale=1.0,
         ridge=None,
+        first_level=1,
         max_level=None,
         explore="greedy",
         elimination="paper",
@@ -120,7 +123,7 @@ class LiteralRegret(Guarded):
         low, high = reward_range
         self.unit = max(high, 0.0) - min(low, 0.0)  # of rewards, so that |Q| <= H
         self.deviation = (high - low) / self.unit / 2  # of a reward
-        self.seed, self.episode = seed, 0
+        self.first_level, self.seed, self.episode = first_level, seed, 0
         self.problem, self.gaps = None, {}  # Delta_l of every stage
         self.datasets = defaultdict(self.empty)  # line 1: D_h^(l), for every (stage, level)
         self.tried = defaultdict(int)  # so many prefixes do not cover, per state, level and action set
@@ -138,6 +141,9 @@ class LiteralRegret(Guarded):
             self.levels = min(self.problem.top_level(), HIGHEST, self.max_level or HIGHEST)
             for level in range(1, self.levels + 1):
                 self.gaps[level] = [self.problem.gap(level, self.scale, stage) for stage in range(self.horizon)]
+            if self.first_level == "auto":  # begin where a policy is promised to lose less than H
+                promising = [level for level in range(1, self.levels + 1) if max(self.gaps[level]) < 0.5]
+                self.first_level = promising[0] if promising else 1
         return rows
 
     # --- one state -------------------------------------------------------------------------------------
@@ -187,9 +193,9 @@ class LiteralRegret(Guarded):
         return kept[self.above(upper[kept], bar - TIE * (1 + abs(bar)), errors[kept])]
 
     def ladder(self, rows, stage, top):
-        """Levels 1, 2, ... at a state, up to the first that is not covered, and at most to `top`."""
+        """Levels at a state, from the first up to one that is not covered, and at most to `top`."""
         rungs, allowed = [], np.arange(self.actions)
-        for level in range(1, top + 1):
+        for level in range(self.first_level, top + 1):
             data = self.datasets[stage, level]
             k = self.freezing_index(rows, data, stage, level, allowed)
             if k is None:
@@ -221,21 +227,22 @@ class LiteralRegret(Guarded):
 
     def standing(self, observation, stage):
         """The ladder at a state as it would be climbed now."""
-        return self.ladder(self.rows(observation, stage), stage, min(self.episode + 1, self.levels))
+        rows = self.rows(observation, stage)
+        return self.ladder(rows, stage, min(self.episode + self.first_level, self.levels))
 
     def predict(self, observation, stage):
         """pi^(l)(s) of the largest covered level, else an uncovered action, and whether any level covers."""
         covered = [rung for rung in self.standing(observation, stage) if rung.k is not None]
         if covered:
             return covered[-1].action, True
-        return self.act(observation, stage, 1)[0], False
+        return self.act(observation, stage, self.first_level)[0], False
 
     def greedy(self, observation, stage):
-        """The same with the best estimate on all data of level 1 where none covers."""
+        """The same with the best estimate on all data of the first level where none covers."""
         action, is_covered = self.predict(observation, stage)
         if is_covered:
             return action
-        rows, data = self.rows(observation, stage), self.datasets[stage, 1]
+        rows, data = self.rows(observation, stage), self.datasets[stage, self.first_level]
         return self.best(*data.values(rows, len(data)), among=np.arange(self.actions))
 
     # --- the loop --------------------------------------------------------------------------------------
@@ -243,7 +250,7 @@ class LiteralRegret(Guarded):
         """Lines 3 to 21. Returns the actions taken, h_t or -1, and l_h of every step."""
         observation, _ = env.reset(seed=self.seed if self.episode == 0 else None)
         self.rows(observation, 0)  # from here on L-bar is known
-        level = min(self.episode + 1, self.levels + 1)
+        level = min(self.episode + self.first_level, self.levels + 1)
         path, exploring, ended = [], -1, False
         for stage in range(self.horizon):
             if ended:  # absorbed: reward 0 for the remaining stages, nothing is asked or stored

@@ -65,6 +65,8 @@ WORLDS = {
     "rewards above 0": World(
         table(dense(2)), {"reward_range": (1, 3)}, TWO | {"rewards": "uniform", "reward_range": (1, 3)}
     ),
+    "from level 3": World(table(dense(3)), {"first_level": 3, "scale": 0.05}, TWO),
+    "from the first promising level": World(table(dense(3)), {"first_level": "auto", "scale": 0.1}, TWO),
     "rewards below 0": World(table(dense(2)), {"reward_range": (-2, -1)}, THREE | {"reward_range": (-2, -1)}),
 }
 

@@ -124,6 +124,50 @@ def test_episode_t_climbs_t_levels_at_most():
     assert agent.data_stored == 0
 
 
+# --- levels that begin later ------------------------------------------------------------------------------
+
+
+def test_levels_before_the_first_are_never_stored_or_tested():
+    agent = learned(0.2, 0.8, episodes=400, first_level=3)
+    sizes = agent.datasets.sizes()[:, 0]
+    assert sizes[:2].tolist() == [0, 0] and sizes[2] == 2 * 63  # ridge 1: a width of 1/8 takes 63 data
+    states = agent.level_states(0, 0)
+    assert [at.level for at in states] == list(range(3, 3 + len(states)))
+    assert states[0].allowed.all() and agent.explain(0, 0).level == states[-1].level - 1 >= 3
+    np.testing.assert_array_equal(agent.explain(0, 0).values, states[-2].values)
+
+
+def test_line_3_begins_at_the_first_level():
+    played = []
+    agent = fpi.Regret(lambda observation: np.zeros((2, 2)), actions=2, horizon=1, first_level=4)
+    env = LayeredMDP(0, horizon=1, states=1, actions=2)
+    agent.learn(env, 40, seed=0, callback=lambda episode: played.append(agent.played))  # all is covered
+    assert played == [(min(t + 3, 41),) for t in range(1, 41)]
+
+
+def test_auto_is_the_first_level_that_promises_less_than_the_horizon():
+    agent = fpi.Regret(lambda observation: np.eye(2), actions=2, horizon=1, first_level="auto")  # d is not known yet
+    agent.learn(LayeredMDP(0, horizon=1, states=1, actions=2), 30, seed=0)
+    first = agent.first_level
+    assert first > 1 and agent.level_gap(first) < 0.5 <= agent.level_gap(first - 1)
+    assert agent.datasets.sizes()[:, 0].nonzero()[0].tolist() == [first - 1]
+    rough = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=1, first_level="auto", misspecification=0.4)
+    assert rough.first_level == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"first_level": 0}, "first_level is 0"),
+        ({"first_level": "last"}, 'the number of a level, or "auto"'),
+        ({"first_level": 5, "max_level": 4}, "the last level is 4"),
+    ],
+)
+def test_first_levels_that_are_none_are_refused(settings, said):
+    with pytest.raises(fpi.errors.InputError, match=said):
+        fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=1, **settings)
+
+
 # --- where elimination draws the line --------------------------------------------------------------------
 
 

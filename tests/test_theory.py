@@ -1,6 +1,7 @@
 """The constants of the paper against numbers computed by hand, and what agents make of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,34 @@ def test_regret_and_mistakes_by_hand():
     assert exact.mistakes_bound(0.99) == exact.mistakes_bound(losses[4]) == pytest.approx(coarse)
     assert exact.mistakes_bound(0.99 * losses[4]) == pytest.approx(later)
     assert exact.mistakes_bound(0.0) == exact.mistakes_bound(1e-300) == math.inf
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.001, 0.4])
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_beginning_where_levels_promise_something_is_no_worse(horizon, kappa):
+    plain = Constants(horizon, 2, 0.3, 0.05, kappa, 1.0)
+    first = plain.first_promising_level()
+    if kappa == 0.4:  # no level promises anything
+        assert first == 1
+        return
+    assert first > 2 and plain.level_gap(first) < 0.5 <= plain.level_gap(first - 1)
+    later = replace(plain, first_level=first)
+    episodes = np.unique(np.geomspace(1, 1e12, 400).round())
+    assert (later.regret_bound(episodes) <= plain.regret_bound(episodes) * (1 + 1e-12)).all()
+    assert later.regret_bound(1e12) < plain.regret_bound(1e12)
+    for epsilon in np.geomspace(1e-4, 2 * horizon, 50):
+        assert later.mistakes_bound(epsilon) <= plain.mistakes_bound(epsilon)
+    skipped = sum(plain.level_episodes(level) for level in range(1, first))
+    some = plain.level_loss(first + 1) * 0.999
+    assert plain.mistakes_bound(some) - later.mistakes_bound(some) == pytest.approx(skipped)
+
+
+def test_the_first_level_may_lose_everything():
+    """H = 1: level 5 is the first, and D_5 + 1 episodes lose up to 1; from level 6 on they lose 4 Delta_5."""
+    exact = Constants(1, 2, 0.3, 0.05, 0.0, 1.0, first_level=5)
+    D = exact.dataset_bound(2.0**-5)
+    assert exact.level_loss(5) == 1 > exact.level_loss(6) == 4 * exact.level_gap(5)
+    assert exact.regret_bound(D + 8) == pytest.approx(D + 1 + 7 * exact.level_loss(6))
 
 
 def test_longer_horizons_lose_the_square_and_fill_every_stage():

@@ -80,6 +80,13 @@ def _check_freeze(name: str, freeze: Any) -> None:
         raise InputError(f'{name} is {freeze!r}; pass "exact", "never", or how many prefixes to keep.')
 
 
+def _check_first_level(name: str, level: Any) -> None:
+    if not isinstance(level, str):
+        check_whole(name, level, least=1)
+    elif level != "auto":
+        raise InputError(f'{name} is {level!r}; pass the number of a level, or "auto".')
+
+
 def _check_range(name: str, ends: Any) -> None:
     if not (isinstance(ends, tuple | list) and len(ends) == 2):
         raise InputError(f"{name} is {ends!r}; pass the smallest and the largest reward, (low, high).")
@@ -243,6 +250,15 @@ class RegretSettings(LevelSettings):
             none="1/H",
         ),
     ] = None
+    first_level: Annotated[
+        str | int,
+        Setting(
+            "The level to begin with, 1 in the paper. auto: the first whose policy is promised to lose less than H; "
+            "those before cost episodes and promise nothing.",
+            _check_first_level,
+            "LEVEL",
+        ),
+    ] = 1
     max_level: Annotated[
         int | None,
         Setting("The last level to test and store.", _whole(1), none="as many as misspecification allows, at most 40"),

@@ -10,7 +10,7 @@ Level l is Algorithm 1 with accuracy 2^-l on datasets of its own. With D^(l) the
     pi^(l)(s)   = argmax of Q^(l)(s, a) over A^(l)(s)                                                 eq. (8)
 
 None of these changes any more once I^(1)(s), ..., I^(l)(s) are true. Algorithm 2, in every episode t:
-  3      l = min(t, L-bar)
+  3      l = min(t, L-bar); min(t + l_1 - 1, L-bar) if it begins with level l_1, at which all actions are allowed
   5      for every stage h:
   6-8      if I^(1)(s), ..., I^(l)(s) are true: play pi^(l)(s)
   9-13     else h_t = h, l = the first level whose I^(l)(s) is false, play an uncovered action of A^(l)(s)
@@ -73,13 +73,13 @@ class Explanation:
     action: int
     """What `predict` answers."""
     covered: bool
-    """Level 1 at least covers the state."""
+    """The first level at least covers the state."""
     level: int
     """The last level that covers it, 0 if none does."""
     freezing_index: int | None
     """k^(l)(s) of that level: size of the prefix that the decision rests on."""
     level_states: tuple[LevelState, ...]
-    """The state at every level up to the first that does not cover it: action sets, values, widths."""
+    """The state at every level, from the first, up to one that does not cover it: action sets, values, widths."""
     reasons: tuple[str, ...]
     """One for every action: still a candidate, or where and why it was eliminated."""
     gap: float
@@ -92,13 +92,17 @@ class Explanation:
 
     @property
     def values(self) -> Any:
-        """Estimates at the last level that covers the state, or at level 1 on all its data."""
-        return self.level_states[max(self.level, 1) - 1].values
+        """Estimates at the last level that covers the state, or at the first on all its data."""
+        return self._last.values
 
     @property
     def widths(self) -> Any:
         """Widths, like `values`."""
-        return self.level_states[max(self.level, 1) - 1].widths
+        return self._last.widths
+
+    @property
+    def _last(self) -> LevelState:
+        return next((each for each in self.level_states if each.level == self.level), self.level_states[0])
 
     def __str__(self) -> str:
         state = f"covered up to level {self.level}" if self.covered else "not covered yet"
@@ -116,6 +120,8 @@ class LeveledAgent(Agent):
 
     levels: int
     """The last level that is tested and stored, L-bar - 1 or less."""
+    first_level: int = 1
+    """The first that is."""
     played: tuple[int, ...]
     """l_h of the last episode, for every step."""
 
@@ -159,20 +165,22 @@ class LeveledAgent(Agent):
         """Lines 3 to 13 of an episode; `training.learn` and `Agent.end_episode` do the rest."""
         assert training_state.seed is not None
         seed, episode = training_state.seed, training_state.episodes
-        level = min(episode + 1, self.levels + 1)  # line 3
-        self.playing = playing = []
+        playing: list[int] = []
+        self.playing = playing
 
         def play(observation: Any, stage: int) -> tuple[int, bool]:
-            nonlocal level
+            level = playing[-1] if playing else None
             action, level, explores = self.act(observation, stage, level, seed, episode)
             playing.append(level)
             return action, explores
 
         return play
 
-    def act(self, observation: Any, stage: int, level: int, seed: int, episode: int) -> tuple[int, int, bool]:
-        """Lines 6 to 13: the action, the new l, and whether this step explores."""
+    def act(self, observation: Any, stage: int, level: int | None, seed: int, episode: int) -> tuple[int, int, bool]:
+        """Lines 6 to 13: the action, the new l, and whether this step explores. There is no l before the first step."""
         rows = self.datasets.rows(observation, stage)
+        if level is None:  # line 3; only features that were called show what the first level is
+            level = min(episode + self.first_level, self.levels + 1)
         levels = self.ladder(rows, observation, stage, min(level, self.levels))
         last = levels[-1]
         if last.action is not None:  # lines 6 to 8
@@ -187,11 +195,12 @@ class LeveledAgent(Agent):
         super().end_episode(training_state, explored)
 
     def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:
-        """The state at levels 1, 2, ... up to the first that does not cover it, and at most to `top`."""
+        """The state at every level from the first up to one that does not cover it, and at most to `top`."""
         key = self.datasets.key(observation, stage)
         frozen = self._frozen.get((stage, key), []) if key is not None else []
-        levels = frozen[:top]
-        while len(levels) < top and not (levels and levels[-1].covered is None):
+        count = top - self.first_level + 1
+        levels = frozen[:count]
+        while len(levels) < count and not (levels and levels[-1].covered is None):
             levels.append(self._next_level(rows, stage, levels, key if remember else None))
         if remember and key is not None and len(levels) > len(frozen):
             self._frozen[stage, key] = [each for each in levels if each.covered is not None]
@@ -199,7 +208,7 @@ class LeveledAgent(Agent):
 
     def _next_level(self, rows: Any, stage: int, below: list[LevelState], key: Hashable | None = None) -> LevelState:
         """The state one level above those it is frozen at."""
-        level = len(below) + 1
+        level = self.first_level + len(below)
         allowed = below[-1].survives if below else self._everything
         assert allowed is not None
         k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, key)
@@ -214,7 +223,7 @@ class LeveledAgent(Agent):
         """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
         last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
-        values = level_states[-2].values if last.level > 1 else last.values
+        values = level_states[-2].values if len(level_states) > 1 else last.values
         rule = EXPLORING[self.settings.explore]
         action: int = explore(rule, last.uncovered, last.widths, values, seed, episode, stage)
         return action
@@ -222,7 +231,7 @@ class LeveledAgent(Agent):
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def level_states(self, observation: Any, stage: int) -> tuple[LevelState, ...]:
-        """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
+        """The state at every level from the first up to one that does not cover it, by the data so far."""
         self.check_not_shifted()
         return tuple(each.times(self.rewards.span) for each in self._standing(observation, stage))
 
@@ -230,9 +239,10 @@ class LeveledAgent(Agent):
         """The same, as it is decided on: divided by the span of rewards."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
-        top = min(self.episodes + 1, self.levels)
-        frozen = len(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
-        return self.ladder(rows, observation, stage, max(top, frozen), remember=False)
+        top = min(self.episodes + self.first_level, self.levels)
+        frozen = self._frozen.get((stage, self.datasets.key(observation, stage)), ())
+        top = max([top, *(each.level for each in frozen[-1:])])
+        return self.ladder(rows, observation, stage, top, remember=False)
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
@@ -246,7 +256,7 @@ class LeveledAgent(Agent):
         return Decision(self._explore(level_states, *self._draw(episode), stage), False)
 
     def greedy(self, observation: Any, stage: int) -> int:
-        """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
+        """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on the first's data."""
         level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)
         return int(best(level_states[0].values, level_states[0].allowed)) if action is None else action
@@ -257,11 +267,11 @@ class LeveledAgent(Agent):
         level_states = self.level_states(observation, stage)
         frozen = [level_state for level_state in level_states if level_state.covered is not None]
         left = self.horizon - stage
-        gap = min(left, 2 * self.stage_gaps(len(frozen))[stage:].sum()) if frozen else left
+        gap = min(left, 2 * self.stage_gaps(frozen[-1].level)[stage:].sum()) if frozen else left
         return Explanation(
             action=action,
             covered=bool(frozen),
-            level=len(frozen),
+            level=frozen[-1].level if frozen else 0,
             freezing_index=frozen[-1].covered if frozen else None,
             level_states=level_states,
             reasons=tuple(_reason(a, level_states) for a in range(self.actions)),

@@ -30,6 +30,8 @@ class LevelBounds:
     misspecification: float
     max_level: int
     """No level beyond it is tested and stored."""
+    first_level: int = 1
+    """Nor one before it: there all actions are allowed."""
 
     def levels(self) -> float:
         """L-bar."""
@@ -44,17 +46,19 @@ class LevelBounds:
         raise NotImplementedError
 
     def level_loss(self, level: int) -> float:
-        """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
+        """min(H, 4 H^2 Delta_{l-1}), H at the first: no episode whose smallest level is l loses more (Lemma 21).
 
         Its other steps are on levels up to the last, and with a large ridge some of these may have a larger Delta.
         """
         last = int(min(self.levels(), self.max_level + 1))
+        if min(level, last) <= self.first_level:
+            return self.horizon
         worst = max(self.level_gap(each - 1) for each in range(min(level, last), last + 1))
         return min(self.horizon, 4 * self.horizon**2 * worst)
 
     def level_episodes(self, level: int) -> float:
-        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for
-        episode t = l, which tests no further level and may find everything covered.
+        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for the
+        one that tests no further level and may find everything covered, episode t = l - first_level + 1.
 
         Infinite for the last level, which stores nothing.
         """
@@ -66,7 +70,7 @@ class LevelBounds:
         """Theorem 2 with its constants: no more is lost in this many episodes, even if levels fill up in order."""
         left = np.array(episodes, np.float64)
         bound = np.zeros_like(left)
-        level = 1
+        level = self.first_level
         while np.any(left > 0):
             here = np.minimum(left, self.level_episodes(level))
             bound += self.level_loss(level) * here
@@ -76,7 +80,7 @@ class LevelBounds:
 
     def mistakes_bound(self, epsilon: float) -> float:
         """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
-        episodes, level = 0.0, 1
+        episodes, level = 0.0, self.first_level
         while math.isfinite(episodes) and self.level_loss(level) > epsilon:
             episodes += self.level_episodes(level)
             level += 1
@@ -105,6 +109,8 @@ class Constants(LevelBounds):
     """Multiplies alpha; 1 is the theory."""
     max_level: int = 40
     """FPI-Regret tests and stores no level beyond it."""
+    first_level: int = 1
+    """Nor one before it."""
 
     def dataset_bound(self, epsilon: float) -> float:
         """D, eq. (5): no stage stores more data (Lemma 1)."""
@@ -172,6 +178,11 @@ class Constants(LevelBounds):
     def level_gap(self, level: int) -> float:
         """Delta_l = alpha_l 2^-l + kappa, the accuracy of level l; level 0 promises nothing."""
         return math.inf if level == 0 else float(self.stage_gaps(2.0**-level, level).max())
+
+    def first_promising_level(self) -> int:
+        """The first below L-bar whose policy is promised to lose less than H, 2 H Delta_l < H; 1 if there is none."""
+        tested = range(1, int(min(self.levels() - 1, self.max_level)) + 1)
+        return next((level for level in tested if 2 * self.level_gap(level) < 1), 1)
 
 
 def levels(horizon: int, misspecification: float) -> float:

@@ -136,7 +136,7 @@ def play(run, decide):
     actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
     actions, rewards, covered = run.actions, run.rewards, run.covered
     observation = actor.observation
-    level = min(run.number + 1, run.ladder.slacks.shape[0] + 1)  # line 3 of Algorithm 2
+    level = min(run.number + run.ladder.first, run.ladder.slacks.shape[0] + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
     low, high = run.low - slack, run.high + slack
     run.length = 0

@@ -27,6 +27,7 @@ class Ladder(Handle):
 LADDER = define(
     LadderType,
     Ladder,
+    first=types.int64,  # the level to begin with
     slacks=MATRIX,  # of levels 1, 2, ... (rows) and stages, see `LeveledAgent.slack`
     interval=types.boolean,  # whether the errors of estimates are given beside
     unions=VECTOR,  # 2 ln of the union bound of each level
@@ -41,10 +42,10 @@ LADDER = define(
 
 
 @jit
-def new_ladder(slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge):
+def new_ladder(first, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge):
     """The fields of LADDER; without levels it is that of an algorithm which has none."""
     ladder = new(LADDER)
-    ladder.slacks, ladder.interval, ladder.unions = slacks, interval, unions
+    ladder.first, ladder.slacks, ladder.interval, ladder.unions = first, slacks, interval, unions
     ladder.deviations, ladder.biases, ladder.scale, ladder.misspecification = (
         deviations,
         biases,
@@ -78,7 +79,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         return NOWHERE, level, False
     action, below = NOWHERE, 0
     fill(actor.allowed, True)
-    for l in range(1, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
+    for l in range(ladder.first, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
         regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]
         state = state_in_question(actor, regression, threshold, True, True)
         cache, size = actor.cache, actor.store.sizes[regression]
@@ -89,7 +90,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         if mine.frozen < 0:
             fill_answer(actor, state)
             for a in range(actor.estimates.size):
-                if l > 1:
+                if l > ladder.first:
                     actor.estimates[a] = cache.progress[below, a].value
             action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
             keep(actor, action)
