@@ -109,6 +109,10 @@ class LiteralEluder(LiteralRegret):
         outside = [w or data.independent(rows[a], k, 0.5**level) for w, a in zip(wide, allowed, strict=True)]
         return allowed[np.array(outside)]
 
+    def optimism(self, rung, stage):
+        """What may be true is within a width."""
+        return 1.0
+
     def half_widths(self, rows, data, stage, rung):
         """The true function is in F_k, and so is f-hat_k."""
         return data.widths(rows, rung.k)

@@ -175,6 +175,11 @@ class LiteralRegret(Guarded):
         half = beta * widths + self.kappa
         return half, beta * wrong + CONSTANTS_ERROR * half
 
+    def optimism(self, rung, stage):
+        """alpha_l, scaled."""
+        n = self.problem.most_data(rung.level)
+        return self.scale * self.problem.alpha(n, self.problem.largest_log_det(n), rung.level, stage)
+
     def upper_ends(self, rows, data, stage, rung):
         """What every action may be worth, the bar that is to be reached, and how wrong their difference may be."""
         values, errors, gaps = rung.values, rung.errors, self.gaps[rung.level]
@@ -221,6 +226,9 @@ class LiteralRegret(Guarded):
         elif self.explore == "greedy":
             values, errors = (below[-1].values, below[-1].errors) if below else data.values(rows, n)
             action = self.best(values, errors, among=candidates)
+        elif self.explore == "optimistic":
+            (values, wrong), (widths, off), c = data.values(rows, n), data.widths(rows, n), self.optimism(last, stage)
+            action = self.best(values + c * widths, wrong + c * off + CONSTANTS_ERROR * c * widths, among=candidates)
         else:
             action = candidates[pick(self.seed, self.episode, stage, len(candidates))]
         return int(action), last.level, True

@@ -76,7 +76,13 @@ def regret_agent(features, **settings):
 @pytest.mark.parametrize("elimination", ["paper", "stage", "interval"])
 @pytest.mark.parametrize(
     ("explore", "constants", "first_level"),
-    [("first", "tight", 1), ("widest", "paper", 1), ("greedy", "tight", 2), ("random", "tight", 1)],
+    [
+        ("first", "tight", 1),
+        ("widest", "paper", 1),
+        ("greedy", "tight", 2),
+        ("random", "tight", 1),
+        ("optimistic", "tight", 2),
+    ],
 )
 def test_levels_are_climbed_to_the_same_bits(elimination, explore, constants, first_level, tmp_path):
     """Engines take turns in the third agent. Some actions are eliminated, some levels end episodes."""

@@ -144,7 +144,7 @@ def drawn(seed):
     mdp = worlds.drawn_mdp(rng)
     settings = {"scale": float(10 ** rng.uniform(-3, -1)), "reward_range": mdp["reward_range"]}
     candidates = [as_tables, as_functions, as_keyed_functions][int(rng.integers(3))]
-    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(5))]]
     return listed(mdp, settings, candidates, episodes=40, size=int(rng.integers(2, 9)), seed=seed), rules
 
 

@@ -168,6 +168,23 @@ def test_first_levels_that_are_none_are_refused(settings, said):
         fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=1, **settings)
 
 
+def test_optimism_adds_alpha_widths_of_the_level_itself():
+    """Three data of the worse action, one of the better: what is not known well may be worth more."""
+    agent = fpi.Regret(lambda observation: np.eye(2), actions=2, horizon=1, scale=0.5, explore="optimistic")
+    played = []
+    agent.learn(bandit(0.2, 0.8), 6, seed=0, callback=lambda episode: played.append(int(episode.actions[0])))
+    n = agent.theory.dataset_bound(0.5)
+    assert agent.optimism(0, 1) == pytest.approx(agent.theory.alpha(n, level=1))
+    counts, sums, expected = np.zeros(2), np.zeros(2), []
+    for _ in range(6):
+        scores = sums / (1 + counts) + agent.optimism(0, 1) / np.sqrt(1 + counts)
+        scores[counts == 3] = -np.inf  # covered: a width of 1/2
+        expected.append(int(scores.argmax()))
+        counts[expected[-1]] += 1
+        sums[expected[-1]] += (0.2, 0.8)[expected[-1]]
+    assert played == expected
+
+
 # --- where elimination draws the line --------------------------------------------------------------------
 
 

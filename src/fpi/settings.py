@@ -99,14 +99,13 @@ def _check_bounds(name: str, bound: Any) -> None:
         check_real(name, each, "a finite number above 0, one for each stage, or None", lambda x: x > 0)
 
 
-Explore = Annotated[
-    Literal["first", "widest", "greedy", "random"],
-    Setting(
-        "Which uncovered action to try: random (by a seeded hash), first (lowest number), widest (least known) or "
-        "greedy (best estimate).",
-        metavar="RULE",
-    ),
-]
+_EXPLORING = Setting(
+    "Which uncovered action to try: random (by a seeded hash), first (lowest number), widest (least known), greedy "
+    "(best estimate) or, with levels, optimistic (largest estimate plus its error).",
+    metavar="RULE",
+)
+Explore = Annotated[Literal["first", "widest", "greedy", "random"], _EXPLORING]
+LevelExplore = Annotated[Literal["first", "widest", "greedy", "random", "optimistic"], _EXPLORING]
 
 
 Elimination = Annotated[
@@ -126,7 +125,7 @@ class Settings:
 
     actions: Annotated[int, Setting("Number of actions.", _whole(1))]
     horizon: Annotated[int, Setting("H, the stages (steps) of an episode.", _whole(1), "STEPS")]
-    explore: Explore
+    explore: LevelExplore
     delta: Annotated[
         float,
         Setting(
@@ -224,7 +223,7 @@ class PACSettings(Settings):
 class LevelSettings(Settings):
     """What agents with accuracy levels have in common."""
 
-    explore: Explore = "greedy"
+    explore: LevelExplore = "greedy"
     scale: Annotated[
         float,
         Setting(

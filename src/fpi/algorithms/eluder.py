@@ -114,6 +114,10 @@ class Eluder(LeveledAgent):
         """D_l: no stage stores more data of this level."""
         return dataset_bound(self.function_class, 2.0**-level, lambda k: self.beta(level, k), self.settings.episodes)
 
+    def optimism(self, stage: int, level: int) -> float:
+        """Widths are errors."""
+        return 1.0
+
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """If the width of F_k is w, then |f_k - Q^pi| <= w: the true function is in F_k."""
         return 1.0, 0.0

@@ -144,6 +144,10 @@ class LeveledAgent(Agent):
         """(factor, bias): with high probability estimates at this prefix err by at most factor * width + bias."""
         raise NotImplementedError
 
+    def optimism(self, stage: int, level: int) -> float:
+        """How many widths the exploring rule "optimistic" adds to an estimate."""
+        raise NotImplementedError
+
     def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
         """What an action may be below the best in eq. (7): factor and bias of the errors, and a slack.
 
@@ -224,6 +228,8 @@ class LeveledAgent(Agent):
         last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
         values = level_states[-2].values if len(level_states) > 1 else last.values
+        if self.settings.explore == "optimistic":
+            values = last.values + self.optimism(stage, last.level) * last.widths
         rule = EXPLORING[self.settings.explore]
         action: int = explore(rule, last.uncovered, last.widths, values, seed, episode, stage)
         return action

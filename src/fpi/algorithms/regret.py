@@ -92,6 +92,10 @@ class Regret(LeveledAgent):
             self._gaps[level] = self.theory.stage_gaps(2.0**-level, level)
         return self._gaps[level]
 
+    def optimism(self, stage: int, level: int) -> float:
+        """alpha_l, times `scale`."""
+        return float(self.stage_gaps(level)[stage] - self.settings.misspecification) * 2.0**level
+
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """alpha from the data at hand: their number and log determinant at the frozen prefix, which stay."""
         alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level, stage)

@@ -146,11 +146,12 @@ def _ladder(agent: PAC | Regret) -> Any:
     """The constants of Algorithm 2; for PAC those of no level at all."""
     if isinstance(agent, PAC):
         none = np.zeros(0)
-        return made(new_ladder, 1, np.zeros((0, 0)), False, none, none, none, 1.0, 0.0, False, 1, 1.0)
+        return made(new_ladder, 1, np.zeros((0, 0)), np.zeros((0, 0)), False, none, none, none, 1.0, 0.0, False, 1, 1.0)
     theory, levels, stages = agent.theory, range(1, agent.levels + 1), range(agent.horizon)
     return made(
         new_ladder,
         agent.first_level,
+        np.array([[agent.optimism(stage, level) for stage in stages] for level in levels]),
         np.array([[agent.slack(stage, level) for stage in stages] for level in levels]),
         agent.settings.elimination == "interval",
         np.array([2 * math.log(theory.union(level)) for level in levels]),

@@ -7,7 +7,7 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
-from fpi.kernels.choose import eliminate, explore
+from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, new
@@ -28,6 +28,7 @@ LADDER = define(
     LadderType,
     Ladder,
     first=types.int64,  # the level to begin with
+    optimism=MATRIX,  # like the slacks, see `LeveledAgent.optimism`
     slacks=MATRIX,  # of levels 1, 2, ... (rows) and stages, see `LeveledAgent.slack`
     interval=types.boolean,  # whether the errors of estimates are given beside
     unions=VECTOR,  # 2 ln of the union bound of each level
@@ -42,10 +43,18 @@ LADDER = define(
 
 
 @jit
-def new_ladder(first, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge):
+def new_ladder(
+    first, optimism, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge
+):
     """The fields of LADDER; without levels it is that of an algorithm which has none."""
     ladder = new(LADDER)
-    ladder.first, ladder.slacks, ladder.interval, ladder.unions = first, slacks, interval, unions
+    ladder.first, ladder.optimism, ladder.slacks, ladder.interval, ladder.unions = (
+        first,
+        optimism,
+        slacks,
+        interval,
+        unions,
+    )
     ladder.deviations, ladder.biases, ladder.scale, ladder.misspecification = (
         deviations,
         biases,
@@ -90,7 +99,9 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         if mine.frozen < 0:
             fill_answer(actor, state)
             for a in range(actor.estimates.size):
-                if l > ladder.first:
+                if rule == OPTIMISTIC:
+                    actor.estimates[a] += ladder.optimism[l - 1, stage] * actor.widths[a]
+                elif l > ladder.first:
                     actor.estimates[a] = cache.progress[below, a].value
             action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
             keep(actor, action)
