@@ -26,7 +26,7 @@ HUBS = ClassInstance("hubs", "TableHubs", {"contexts": 20, "m": 2, "K": 2, "R": 
 CLOSE = ClassInstance(  # a candidate near every table
     "close", "TableBandit", {"contexts": 1, "K": 2, "N": 200}, explore="random", episodes=400, walks=1
 )
-SCALED = replace(instances._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
+SCALED = replace(instances._SCALED, scale=0.1, episodes=512, walks=30)  # estimates move while states are frozen
 
 
 def fired(instance, kind=Eluder, seed=1):

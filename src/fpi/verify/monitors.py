@@ -198,7 +198,7 @@ class TrueFunction(_Data):
     """Lemma 25: Q^pi is in F_k for every k, that is, at most sqrt(beta_k) away from f_k on the data.
 
     beta is that of the theory, whatever the scale of the agent. Counts where it is below the most that f_k, with values
-    from 0 to `max_value`, could be away.
+    from `min_value` to `max_value`, could be away.
     """
 
     def begin(self) -> None:
@@ -209,7 +209,8 @@ class TrueFunction(_Data):
         for (stage, level), stored in self.data.items():
             prefixes, rows = self.agent.datasets.prefixes(stage, level), self.agent.dataset(stage, level).features
             truth = np.array([datum.value for datum in stored])
-            most = np.cumsum(np.maximum(truth, self.agent.function_class.max_value - truth) ** 2)
+            known = self.agent.function_class
+            most = np.cumsum(np.maximum(truth - known.min_value, known.max_value - truth) ** 2)
             for k in range(self._checked[stage, level] + 1, len(stored) + 1):
                 apart = np.sum((prefixes.estimates(rows[:k], k) - truth[:k]) ** 2)
                 self.counts[0].add(apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1])
