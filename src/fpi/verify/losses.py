@@ -65,6 +65,7 @@ class Losses(BadEpisodes):
         self._step_losses = [np.inf, horizon, *(4 * horizon * gap for gap in gaps)]  # by level
         self._regret = np.zeros(2)
         self._steps: list[tuple[float, float, float]] = []
+        self._episodes: list[int] = []
 
     def limits(self) -> tuple[FloatArray, list[float]]:
         levels = range(1, min(THRESHOLDS, self.agent.levels) + 1)
@@ -80,11 +81,14 @@ class Losses(BadEpisodes):
             best, lowest = self.testbed.optimal_value(state), self.lowest(state)
             bound += self._step_losses[self.agent.played[stage]]
             self._steps.append((best - got, bound, best - lowest))
+            self._episodes.append(episode.number)
         self.rows.append((best - got, best - lowest))
 
     def check(self) -> None:
-        self.counts[0].add(*np.array(self._steps).T)
+        lost, bounds, most = np.array(self._steps).T
+        self.counts[0].add(lost, bounds, most, self._episodes)
         self._steps.clear()
+        self._episodes.clear()
         episodes = self.last_episodes(len(self.rows))
         regret = self._regret + np.cumsum(self.rows, axis=0)
         self.counts[1].add(regret[:, 0], self._theory.regret_bound(episodes), regret[:, 1])
@@ -109,6 +113,6 @@ class LevelCounts(Monitor):
         levels = np.arange(1, len(self._before) + 1)
         counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
         bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
-        self.counts[0].add(counts, bounds, self.last_episodes(len(counts))[:, None])
+        self.counts[0].add(counts.T, bounds[:, None], self.last_episodes(len(counts)), levels.tolist())
         self._before = counts[-1]
         self._lowest.clear()

@@ -84,7 +84,8 @@ class DatasetSizes(Monitor):
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
-        self.counts[0].add(np.array(self._rows), bounds, self.last_episodes(len(self._rows))[:, None])
+        sizes, episodes = np.array(self._rows).T, self.last_episodes(len(self._rows))
+        self.counts[0].add(sizes, np.array(bounds)[:, None], episodes, self._cells)
         self._rows.clear()
 
 
@@ -139,12 +140,13 @@ class OnPolicy(_Data):
             if self.leveled
             else functools.cache(played_policy(self.testbed, self.agent))
         )
-        changed, can_change = [], []
-        for (_, *level), stored in self.data.items():
-            for datum in stored:
+        changed, can_change, pairs = [], [], []
+        for (stage, *level), stored in self.data.items():
+            for number, datum in enumerate(stored):
                 changed.append(any(act(state, *level) != action for state, action in datum.suffix))
                 can_change.append(len(datum.suffix) > 0)
-        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+                pairs.append((stage, *level, number))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float), pairs)
 
 
 class Concentration(_Data):
@@ -166,7 +168,7 @@ class Concentration(_Data):
             dataset = self.agent.dataset(*cell)
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.counts[0], theory, *cell[1:])
+                noise.check(self.counts[0], theory, cell)
 
 
 class _Noise:
@@ -188,10 +190,10 @@ class _Noise:
         self._log_det += math.log(growth)
         self._most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
 
-    def check(self, counts: CheckCounts, theory: Constants, *level: int) -> None:
+    def check(self, counts: CheckCounts, theory: Constants, cell: Cell) -> None:
         """`theory` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
-        bound = theory.alpha(self.size, self._log_det, *level) ** 2
-        counts.add(self._sum @ self._inverse @ self._sum, bound, self._most)
+        bound = theory.alpha(self.size, self._log_det, *cell[1:]) ** 2
+        counts.add(self._sum @ self._inverse @ self._sum, bound, self._most, [cell])
 
 
 class TrueFunction(_Data):
@@ -212,7 +214,9 @@ class TrueFunction(_Data):
             most = np.cumsum(np.maximum(truth, self.agent.function_class.max_value - truth) ** 2)
             for k in range(self._checked[stage, level] + 1, len(stored) + 1):
                 apart = np.sum((prefixes.estimates(rows[:k], k) - truth[:k]) ** 2)
-                self.counts[0].add(apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1])
+                self.counts[0].add(
+                    apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1], [(stage, level)]
+                )
             self._checked[stage, level] = len(stored)
 
 
@@ -235,7 +239,7 @@ class StaysTheSame(Monitor):
             self._look()
 
     def _look(self) -> None:
-        changed, can_change = [], []
+        changed, can_change, frozen = [], [], []
         for state in self._states:
             level_states = self.agent.level_states(self.testbed.observation(state), state[0])
             data = 0
@@ -246,11 +250,12 @@ class StaysTheSame(Monitor):
                     first, data_then = self._frozen[state, level]
                     changed.append(now is None or not _same(now, first))
                     can_change.append(data > data_then)
+                    frozen.append((state, level))
                 elif now is not None and now.covered is not None:
                     self._frozen[state, level] = now, data
                 else:
                     break
-        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float), frozen)
 
 
 def _same(one: LevelState, other: LevelState) -> bool:
