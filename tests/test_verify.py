@@ -25,7 +25,7 @@ CORRIDOR = Instance("corridor", "HubCorridor", {"B": 1, "m": 2, "K": 3, "junk": 
 
 
 def fired(instance, kind=PAC, seed=1):
-    return {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations}
+    return mutants.about_values(counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations)
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------

@@ -31,7 +31,8 @@ SCALED = replace(instances._SCALED, episodes=512, walks=30)  # estimates move wh
 
 def fired(instance, kind=Eluder, seed=1):
     """Claims with violations; rows of a scaled beta are none."""
-    return {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations} & {*report.CLAIMS}
+    found = {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations}
+    return mutants.about_values(found & {*report.CLAIMS})
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------

@@ -28,7 +28,8 @@ CORRIDOR = LevelInstance(
 
 def fired(instance, kind=Regret, seed=1):
     """Claims with violations, whatever their scale."""
-    return {counts.claim.split(",")[0] for counts in run(instance, seed, kind=kind).counts if counts.violations}
+    found = run(instance, seed, kind=kind).counts
+    return mutants.about_values(counts.claim.split(",")[0] for counts in found if counts.violations)
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------

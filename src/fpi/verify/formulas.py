@@ -122,14 +122,15 @@ def most_dependent(dim: float, epsilon: float) -> Callable[[float], float]:
     return lambda beta: (2 + 4 * beta / epsilon**2) * dim
 
 
-def most_growth(dim: int, gain: float, ratio: float) -> float:
+def most_growth(dim: int, gain: float, ratio: float) -> int:
     """How often det(I + sum v v') can grow by 1 + gain, for |v|^2 <= ratio in R^dim: det <= (trace / dim)^dim."""
     if math.log(1 + gain) >= ratio:
-        return 0.0
+        return 0
     above = 1.0
     while above * math.log(1 + gain) <= dim * math.log(1 + ratio * above / dim):
         above *= 2
-    return largest(lambda n: n * math.log(1 + gain) <= dim * math.log(1 + ratio * n / dim), above)
+    n = largest(lambda n: n * math.log(1 + gain) <= dim * math.log(1 + ratio * n / dim), above)
+    return math.floor(n * (1 + 1e-12))
 
 
 def most_in_ball(dim: int, radius: float, slopes: tuple[float, float], epsilon: float) -> Callable[[float], float]:

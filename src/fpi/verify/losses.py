@@ -8,6 +8,7 @@ import numpy as np
 
 from fpi.testbeds.base import FloatArray
 from fpi.training import Episode
+from fpi.verify.constants import constants_of
 from fpi.verify.counts import ROUNDING
 from fpi.verify.exact import lowest_value
 from fpi.verify.monitors import DEEPEST, Monitor
@@ -100,14 +101,19 @@ class LevelCounts(Monitor):
     """Lemma 22: at most H (D_1 + ... + D_k) episodes have a step at level k or below, for every k.
 
     Counts once there were more episodes than the bound.
+    Lemmas 23 and 28: so the sum of 2^-l over the episodes, at every stage, is at most what such numbers allow. Counts
+    where that is less than 1/2 for every episode.
     """
 
     def begin(self) -> None:
         self._lowest: list[int] = []
         self._before = np.zeros(min(DEEPEST, self.agent.levels), np.int64)
+        self._sums = np.zeros(self.agent.horizon)
+        self._constants = constants_of(self.testbed, self.instance)
 
     def see(self, episode: Episode) -> None:
         self._lowest.append(min(self.agent.played))
+        self._sums[: episode.length] += 0.5 ** np.array(self.agent.played)
 
     def check(self) -> None:
         levels = np.arange(1, len(self._before) + 1)
@@ -116,3 +122,12 @@ class LevelCounts(Monitor):
         self.counts[0].add(counts.T, bounds[:, None], self.last_episodes(len(counts)), levels.tolist())
         self._before = counts[-1]
         self._lowest.clear()
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        """l_h <= k in at most N_k episodes, for every k: the sum is largest if levels fill up from the first."""
+        episodes, last = self.agent.episodes, self._constants.last
+        filled = np.cumsum([self._constants.levels.episodes(level) for level in range(1, last)])
+        falls = 0.5 ** np.arange(2, last + 1)  # 2^-k - 2^-(k+1)
+        bound = episodes * 0.5**last + falls @ np.minimum(episodes, filled)
+        self.counts[1].add(self._sums, bound, episodes / 2, [*range(self.agent.horizon)])

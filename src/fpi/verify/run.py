@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from fpi.training import Episode
 from fpi.verify.accuracy import LevelAccuracy, LinearLevelAccuracy, PrefixAccuracy
-from fpi.verify.constants import Formulas
 from fpi.verify.counts import CheckCounts
-from fpi.verify.definitions import Definitions
+from fpi.verify.definitions import Definitions, Dependence, Formulas
 from fpi.verify.instances import DELTA, Instance
 from fpi.verify.losses import BadEpisodes, LevelCounts, Losses
 from fpi.verify.monitors import Concentration, DatasetSizes, Monitor, OnPolicy, StaysTheSame, TrueFunction
@@ -55,9 +54,14 @@ CHECKED = (
     Claim("Regret", Definitions, "Equations 6-8", _REPORTS, exact=True),
     Claim("Regret", Definitions, "Lemma 7", "a stored pair was wider than 2^-l"),
     Claim("Regret", Definitions, "Lemma 19", "what was played after a stored pair was covered", exact=True),
+    Claim("Regret", Dependence, "Lemma 14", "what linear functions miss adds up to at most n κ²"),
+    Claim("Regret", Dependence, "Lemma 17", "covered features are combinations of the data"),
+    Claim("Regret", Dependence, "Lemma 18", "where no stored return came through, actions are worth the same"),
     Claim("Regret", DatasetSizes, "Lemma 8", "a stage stores at most D_l data of level l"),
     Claim("Regret", StaysTheSame, "Lemma 9", "what is frozen at a level stays the same", exact=True),
     Claim("Regret", OnPolicy, "Lemma 10", "pairs stored at a level stay on its policy", exact=True),
+    Claim("Regret", Concentration, "Lemma 11", "the noise of returns has mean 0 and is subGaussian", DELTA),
+    Claim("Regret", Concentration, "Lemma 12", "it concentrates, by the determinant of the data", DELTA),
     Claim("Regret", Concentration, "Lemma 13", "the noise of stored returns concentrates, all levels", DELTA),
     Claim("Regret", LinearLevelAccuracy, "Lemma 15", "error of estimates at the frozen prefix of a level", DELTA),
     Claim("Regret", LinearLevelAccuracy, "Lemma 16", "error of frozen values is at most Δ_l", DELTA),
@@ -67,11 +71,13 @@ CHECKED = (
     Claim("Regret", Losses, "Theorem 2", "regret after every episode", DELTA),
     Claim("Regret", Losses, "Theorem 3", "Uniform-PAC: N(ε) for all ε, after every episode", DELTA),
     Claim("Regret", LevelCounts, "Lemma 22", "at most H·ΣD_l episodes have a step at level k or below"),
+    Claim("Regret", LevelCounts, "Lemma 23", "the sum of 2^-l over all episodes, at every stage"),
     # The algorithm is that of Section 5, and so are most claims. The paper says that Lemmas 20 and 21 still hold; 9, 10
     # and 22 do not speak of features. And Theorem 3 follows from them, though the appendix does not say so.
     Claim("Eluder", Formulas, "Constants for F", _FORMULAS, exact=True),
     Claim("Eluder", Definitions, "Algorithm 2 for F", _STEPS, exact=True),
     Claim("Eluder", Definitions, "Equations 6-8 for F", _REPORTS, exact=True),
+    Claim("Eluder", Dependence, "Lemma 27", "where no stored return came through, actions are worth the same"),
     Claim("Eluder", DatasetSizes, "Lemma 24", "a stage stores at most D_l data of level l, for a class F"),
     Claim("Eluder", TrueFunction, "Lemma 25", "Q^π is in the confidence sets F_k of all levels", DELTA),
     Claim("Eluder", StaysTheSame, "Lemma 9 for F", "what is frozen at a level stays the same", exact=True),
@@ -83,6 +89,7 @@ CHECKED = (
     Claim("Eluder", Losses, "Theorem 4", "regret after every episode, for a class F", DELTA),
     Claim("Eluder", Losses, "Theorem 3 for F", "Uniform-PAC, which follows from Lemmas 21 and 22 here too", DELTA),
     Claim("Eluder", LevelCounts, "Lemma 22 for F", "at most H·ΣD_l episodes have a step at level k or below"),
+    Claim("Eluder", LevelCounts, "Lemma 28", "the sum of 2^-l over all episodes, at every stage, for a class F"),
 )
 
 
