@@ -51,7 +51,7 @@ def verify(
         verdicts = report.verify(suite, seeds, workers, tick, names)
     console.show_columns("Claims of the paper", report.HEADS, [report.cells(verdict) for verdict in verdicts])
     console.say(f"{report.legend(verdicts)}\n{report.conclusion(verdicts)}")
-    if any(map(report.finding, verdicts)):
+    if any(report.finding(verdict, quick) for verdict in verdicts):
         raise typer.Exit(1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 ROUNDING = 1e-9  # relative; exact values are sums of a few means
-ENOUGH = 20  # independent units without which a row says nothing
+ENOUGH = 10  # independent units without which a row says nothing
 TABLE_ERROR = 0.01  # the probability that a table of true claims has a violated one
 
 

@@ -47,7 +47,10 @@ class RawData(Monitor):
     def _rows(self, state: State) -> FloatArray:
         """What is known of each action: features, or the values of all functions."""
         if self._tables is None:
-            return self.testbed.phi(state)
+            rows = self.testbed.phi(state)
+            if self.instance.tiles:  # as the agent has them: a block of tiles for every action
+                rows = rows.reshape(len(rows), -1, len(rows)).swapaxes(1, 2).reshape(rows.shape)
+            return rows
         return np.ascontiguousarray(self._tables[:, state[0], state[1], :].T)
 
     def data(self, stage: int, level: int) -> Data:
@@ -87,7 +90,7 @@ class RawData(Monitor):
             action, target = int(episode.actions[stage]), float(episode.rewards[stage:].sum())
             self.data(stage, level).append(self.rows(self._state(episode, stage))[action], target)
             self.stored[stage, level].append(episode)
-        self._sizes = sizes
+        self._sizes = sizes.copy()
 
     def judge(self, episode: Episode, grown: list[tuple[int, int]]) -> None:
         """An episode on the data before it, and the datasets that grew by it."""
@@ -221,11 +224,12 @@ class Dependence(RawData):
         for (stage, level), data in self.cells.items():
             if not len(data):
                 continue
-            rows, kappa = np.array(data.rows[:SEQUENCE]), self.testbed.misspecification
+            episodes, kappa = self.stored[stage, level][:SEQUENCE], self.testbed.misspecification
+            pairs = [(self._state(each, stage), int(each.actions[stage])) for each in episodes]
+            rows = np.array([self.testbed.phi(state)[action] for state, action in pairs])
             inverse = np.linalg.inv(self.instance.ridge * np.eye(self.testbed.dim) + rows.T @ rows)
-            pairs = [(self._state(each, stage), int(each.actions[stage])) for each in self.stored[stage, level]]
             for policy in self._policies[2:]:
-                exact = [self.testbed.action_values(state, policy)[action] for state, action in pairs[:SEQUENCE]]
+                exact = [self.testbed.action_values(state, policy)[action] for state, action in pairs]
                 total = rows.T @ (np.array(exact) - rows @ self.testbed.theta(stage, policy))
                 bound = len(rows) * kappa**2
                 self.counts[0].add(total @ inverse @ total, bound, np.inf if kappa else bound, [(stage, level)])
@@ -235,7 +239,7 @@ class Dependence(RawData):
         accuracy, data = self.accuracies[level - 1], self.data(state[0], level)
         bound = 2 * accuracy
         if isinstance(data, Ridge):
-            before = np.array(data.rows[:k]).reshape(k, -1)
+            before = np.array(data.rows[:k]).reshape(k, self.testbed.dim)
             for row in self.rows(state)[level_state.allowed]:
                 parts = before @ data.inverses[k] @ row
                 rest = np.linalg.norm(row - parts @ before)

@@ -53,14 +53,10 @@ def verify(
     return verdicts + [judge(row, DELTA, found, instances=total, scaled=True) for row in extra]
 
 
-def reason(verdict: Verdict) -> str:
-    """Why a row may say nothing, or "" if it may not."""
-    return "" if verdict.scaled else CLAIMS[verdict.claim].may_be_vacuous
-
-
-def finding(verdict: Verdict) -> bool:
+def finding(verdict: Verdict, quick: bool) -> bool:
     """A claim that is violated, or about which nothing was found out although something should have been."""
-    return verdict.broken or (verdict.vacuous and not verdict.scaled and not reason(verdict))
+    excused = verdict.scaled or (quick and CLAIMS[verdict.claim].too_long)
+    return verdict.broken or (verdict.vacuous and not excused)
 
 
 def cells(verdict: Verdict) -> tuple[str, ...]:
@@ -89,7 +85,7 @@ def legend(verdicts: Sequence[Verdict]) -> str:
         (
             *lines,
             "A check could have failed if its bound is below what is trivially true. Units are what such checks are",
-            "about, each once: a run, a dataset, a state. A row with fewer than 20 is vacuous.",
+            "about, each once: a run, a dataset, a state. A row with fewer than 10 is vacuous.",
             "Allowed are failing runs per instance, by a binomial test: true claims fail it anywhere in 1% of tables.",
             "The margin is the smallest factor between a bound and the actual number.",
             "Scaled rows use a smaller α or β than the theory: they show how much room there is and are no claims.",
@@ -105,5 +101,5 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
     says += f" VIOLATED beyond what δ allows: {', '.join(broken)}." if broken else " No violation beyond what δ allows."
     for verdict in claims:
         if verdict.vacuous:
-            says += f"\n{verdict.claim} says nothing: {reason(verdict) or 'too few units, and no reason is known'}."
+            says += f"\n{verdict.claim} says nothing: {CLAIMS[verdict.claim].too_long or 'too few units'}."
     return says
