@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -91,7 +91,7 @@ class Misspecified(_Changed):
     base: Testbed
     kappa: float
     seed: int = 0
-    adversarial: bool = False
+    adversarial: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

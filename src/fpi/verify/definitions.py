@@ -22,10 +22,11 @@ from fpi.verify.exact import LevelStates, lowest_value, pool
 from fpi.verify.literal import Data, Ridge, Rung, Tables, TooNear, climb
 from fpi.verify.monitors import Monitor
 
-LOOKED_AT = 150  # episodes that are all looked at; of later ones ever fewer
+LOOKED_AT = 100  # episodes that are all looked at; of later ones ever fewer
 REPORTS = 10  # states per stage and check
 PROMISES = 5  # the same, for constants
 POLICIES = 3  # drawn, for lemmas about all policies
+DEEPEST = 11  # level up to which constants are compared
 SEQUENCE = 100  # data of a dataset, for Lemma 14
 EQUAL = 1e-7  # relative; two programs that round differently
 
@@ -317,7 +318,7 @@ class Formulas(Monitor):
     def _bounds_of_levels(self) -> None:
         constants, theory = self.constants, self.agent.theory
         self.compare("levels", self.agent.levels, constants.last - 1)
-        for level in range(1, constants.last):
+        for level in range(1, min(constants.last, DEEPEST)):
             self.compare(("D", level), theory.dataset_bound(0.5**level), constants.most_data(level))
             self.compare(("Delta", level), self.agent.level_gap(level), constants.level_gap(level))
             self.compare(("loss", level), theory.level_loss(level), constants.levels.loss(level))
@@ -329,7 +330,7 @@ class Formulas(Monitor):
         """beta, and D_l where T does not hide it."""
         constants, episodes = self.constants, self.instance.episodes
         most_data = getattr(self.agent.function_class, "most_data", None)
-        for level in range(1, constants.last):
+        for level in range(1, min(constants.last, DEEPEST)):
             for k in (0, 1, 10, episodes):
                 self.compare(("beta", level, k), self.agent.beta(level, k), constants.known.beta(level, k))
             if most_data is not None:
