@@ -1,6 +1,8 @@
 """Slips that bounds would forgive, one at a time: each is caught by a monitor of `fpi verify` that is named here."""
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from fpi.algorithms.theory import Constants
 from fpi.evaluation import Decision
 from fpi.function_classes import LinearBall
 from fpi.function_classes.finite import FinitePrefixes
+from fpi.verify import formulas, instances, literal
 from fpi.verify.instances import Instance
 from fpi.verify.run import run
 
@@ -229,7 +232,7 @@ class ThresholdWithoutLaterStages(Regret):
         return factor, bias, slack / self.horizon if not factor else 0.0
 
 
-class TestsTwoLevels(Regret):
+class TriesTwoLevels(Regret):
     def act(self, observation, stage, level, seed, episode):
         return super().act(observation, stage, min(level, 2), seed, episode)
 
@@ -291,7 +294,7 @@ MUTANTS = [
     ("a datum goes to the level of the first exploring step", StoresAtTheFirstLevel, DROPS, {"Algorithm 2"}),
     ("threshold Δ_{l+1}", ThresholdOfTheNextLevel, ELIMINATING, {"Equations 6-8", "Constants 5"}),
     ("threshold without later stages", ThresholdWithoutLaterStages, ELIMINATING, {"Equations 6-8", "Constants 5"}),
-    ("tests two levels only", TestsTwoLevels, LEVELS, {"Algorithm 2"}),
+    ("tests two levels only", TriesTwoLevels, LEVELS, {"Algorithm 2"}),
     ("eliminates nothing", ForgetsEliminations, LEVEL_HUBS, {"Equations 6-8"}),
     ("promise of PAC without later stages", PromisesWithoutLaterStages, HUBS, {"Constants 4"}),
     ("promise of PAC without its own stage", PromisesWithoutTheOwnStage, HUBS, {"Constants 4"}),
@@ -405,3 +408,27 @@ def test_the_algorithm_passes_where_mutants_are_caught(number):
     instance = HONEST[number]
     found = fired(instance)
     assert not {claim for claim in found if "×" not in claim}
+
+
+# --- what the mutants rest on ------------------------------------------------------------------------------
+
+
+def test_the_worst_perturbation_needs_its_part_of_alpha(monkeypatch):
+    """Bounds on values see it too: hash noise would average out."""
+    monkeypatch.setattr(Constants, "alpha", without_kappa)
+    assert {"Lemma 4", "Lemma 5"} <= fired(instances._BIASED_BANDIT)
+
+
+def test_levels_fall_inside_episodes():
+    testbed = instances._LEVEL_DROPS.testbed()
+    agent, falls = instances._LEVEL_DROPS.agent(testbed), []
+    agent.learn(testbed.env(), 200, seed=0, callback=lambda _: falls.append(agent.played[-1] < agent.played[0]))
+    assert sum(falls) > 10
+
+
+@pytest.mark.parametrize("module", [formulas, literal])
+def test_the_literal_path_shares_no_code_with_the_library(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {getattr(node, "module", None) or node.names[0].name for node in imported}
+    assert imported and not any(name.split(".")[0] == "fpi" for name in names)
