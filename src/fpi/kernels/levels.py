@@ -86,7 +86,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
     """
     if not 0 <= stage < actor.stages or not read(actor, source):
         return NOWHERE, level, False
-    action, below = NOWHERE, 0
+    action, below = np.int64(NOWHERE), 0
     fill(actor.allowed, True)
     for l in range(ladder.first, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
         regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]

@@ -123,7 +123,8 @@ class LevelAccuracy(_Fresh):
 
     def check_errors(self, state: State, level_state: LevelState, errors: FloatArray) -> None:
         if level_state.covered is not None:
-            self.counts[-3].add(errors, self.agent.level_gap(level_state.level), self.agent.horizon - state[0], [state])
+            gap = self.agent.stage_gaps(level_state.level)[state[0]]
+            self.counts[-3].add(errors, gap, self.agent.horizon - state[0], [state])
 
     def _losses(
         self, state: State, level_state: LevelState, lowest: FloatArray, best: FloatArray, room: FloatArray
@@ -131,9 +132,10 @@ class LevelAccuracy(_Fresh):
         """`lowest` is Q^pi at its worst, `best` is Q*, `room` how far below it the worst policy is."""
         assert level_state.action is not None and level_state.survives is not None
         near, survival = self.counts[-2:]
-        gap, left = self.agent.level_gap(level_state.level), self.agent.horizon - state[0]
-        near.add((best - lowest)[level_state.allowed], 2 * (left - 1) * gap, room[level_state.allowed], [state])
-        near.add(best.max() - lowest[level_state.action], 2 * left * gap, best.max() - (best - room).min(), [state])
+        own, *later = 2 * self.agent.stage_gaps(level_state.level)[state[0] :]
+        near.add((best - lowest)[level_state.allowed], sum(later), room[level_state.allowed], [state])
+        loss = best.max() - lowest[level_state.action]
+        near.add(loss, own + sum(later), best.max() - (best - room).min(), [state])
         gone = level_state.allowed & ~level_state.survives
         optimal = best >= best.max() - ROUNDING
         survival.add(optimal[gone].astype(float), 0.0, 1.0, [state])
@@ -157,9 +159,9 @@ class LinearLevelAccuracy(LevelAccuracy):
         stage, level = state[0], level_state.level
         left = self.agent.horizon - stage
         k = self.agent.datasets.size(stage, level) if level_state.covered is None else level_state.covered
-        alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level)
+        alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level, stage)
         bounds = alpha * level_state.widths[level_state.allowed] + self._theory.misspecification
         self.counts[0].add(errors, bounds, left, [state])
         if level_state.covered is not None:
             for counts in self._sound:
-                counts.add(errors, self._theory.level_gap(level), left, [state])
+                counts.add(errors, self._theory.stage_gaps(2.0**-level, level)[stage], left, [state])

@@ -28,29 +28,37 @@ class Constants:
     last: int
     """L-bar, or one beyond the last level that is tested."""
 
-    def level_gap(self, level: int) -> float:
+    def stage_gap(self, stage: int, level: int) -> float:
+        """Delta_l."""
         raise NotImplementedError
+
+    def level_gap(self, level: int) -> float:
+        """Where it is largest."""
+        return max(self.stage_gap(stage, level) for stage in range(self.horizon))
+
+    def later(self, stage: int, level: int) -> float:
+        """The sum from a stage on."""
+        return sum(self.stage_gap(each, level) for each in range(stage, self.horizon))
 
     def most_data(self, level: int) -> float:
         """D_l."""
         raise NotImplementedError
 
-    def errors(self, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
         """Factor and bias of the errors of estimates at a prefix, in widths."""
         raise NotImplementedError
 
-    def radius(self, level: int) -> Callable[[int], float]:
+    def radius(self, stage: int, level: int) -> Callable[[int], float]:
         """beta of a level."""
         raise NotImplementedError
 
     def margins(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float, float]:
         """Eq. (7) by three rules: factor and bias of errors at the state itself, and a slack."""
-        left, gap = self.horizon - stage, self.level_gap(level)
         if self.instance.elimination == "paper":
-            return 0.0, 0.0, 2 * self.horizon * gap
+            return 0.0, 0.0, 2 * self.horizon * self.level_gap(level)
         if self.instance.elimination == "stage":
-            return 0.0, 0.0, 2 * left * gap
-        return *self.errors(level, k, log_det), 2 * (left - 1) * gap
+            return 0.0, 0.0, 2 * self.later(stage, level)
+        return *self.errors(stage, level, k, log_det), 2 * self.later(stage + 1, level)
 
     @property
     def levels(self) -> formulas.Levels:
@@ -72,14 +80,14 @@ class LinearConstants(Constants):
         )
         self.last = int(min(HIGHEST + 1, self.linear.last_level()))
 
-    def level_gap(self, level: int) -> float:
-        return self.linear.level_gap(level)
+    def stage_gap(self, stage: int, level: int) -> float:
+        return self.linear.stage_gap(stage, 0.5**level, level)
 
     def most_data(self, level: int) -> float:
         return self.linear.most_data(0.5**level)
 
-    def errors(self, level: int, k: int, log_det: float | None) -> tuple[float, float]:
-        return self.linear.alpha(k, log_det, level), self.linear.kappa
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+        return self.linear.alpha(k, log_det, level, stage), self.linear.kappa
 
 
 class ClassConstants(Constants):
@@ -105,7 +113,7 @@ class ClassConstants(Constants):
         dim, bound, (_, slope) = self._ball()
         return dim * math.log(1 + 2 * slope * bound / radius)
 
-    def level_gap(self, level: int) -> float:
+    def stage_gap(self, stage: int, level: int) -> float:
         return 0.5**level
 
     def bound_on_data(self, epsilon: float) -> Callable[[float], float]:
@@ -119,11 +127,11 @@ class ClassConstants(Constants):
     def most_data(self, level: int) -> float:
         return self.known.most_data(level, self.bound_on_data(0.5**level))
 
-    def errors(self, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
         return 1.0, 0.0
 
-    def radius(self, level: int) -> Callable[[int], float]:
-        return lambda k: self.known.beta(level, k)
+    def radius(self, stage: int, level: int) -> Callable[[int], float]:
+        return lambda k: self.known.beta(level, k, stage)
 
 
 def constants_of(testbed: Testbed, instance: Instance) -> Any:

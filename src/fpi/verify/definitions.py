@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class RawData(Monitor):
             self.cells[stage, level] = (
                 Ridge(self.testbed.dim, self.instance.ridge)
                 if self._tables is None
-                else Tables(len(self._tables), self.constants.radius(level))
+                else Tables(len(self._tables), self.constants.radius(stage, level))
             )
         return self.cells[stage, level]
 
@@ -300,10 +301,10 @@ class Formulas(Monitor):
         """Of Section 4: "paper" has one for all datasets."""
         linear = self.constants.linear
         if self.instance.constants == "paper":
-            return float(linear.alpha(linear.most_data(self.instance.epsilon)))
+            return float(linear.alpha(linear.most_data(self.instance.epsilon), stage=stage))
         features = self.agent.dataset(stage).features[:k]
         sigma = np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge
-        return float(linear.alpha(k, np.linalg.slogdet(sigma)[1]))
+        return float(linear.alpha(k, np.linalg.slogdet(sigma)[1], stage=stage))
 
     def _promise(self, stage: int, known: Any) -> None:
         """Lemmas 4 and 6, from this stage on."""
@@ -311,9 +312,9 @@ class Formulas(Monitor):
         errors = self._alpha(stage, known.prefix) * known.widths + kappa
         self.compare(("error", stage), known.value_error, errors)
         if known.covered:
-            later = max(self._alpha(h, len(self.agent.dataset(h).targets)) for h in range(stage, horizon))
-            worst = later * self.instance.epsilon + kappa
-            self.compare(("promise", stage), known.gap, 2 * errors.max() + 2 * (horizon - stage - 1) * worst)
+            alphas = [self._alpha(h, len(self.agent.dataset(h).targets)) for h in range(stage + 1, horizon)]
+            later = sum(alpha * self.instance.epsilon + kappa for alpha in alphas)
+            self.compare(("promise", stage), known.gap, 2 * errors.max() + 2 * later)
 
     def _bounds_of_levels(self) -> None:
         constants, theory = self.constants, self.agent.theory
@@ -331,8 +332,9 @@ class Formulas(Monitor):
         constants, episodes = self.constants, self.instance.episodes
         most_data = getattr(self.agent.function_class, "most_data", None)
         for level in range(1, min(constants.last, DEEPEST)):
-            for k in (0, 1, 10, episodes):
-                self.compare(("beta", level, k), self.agent.beta(level, k), constants.known.beta(level, k))
+            for k, stage in product((0, 1, 10, episodes), range(self.testbed.horizon)):
+                typed = constants.known.beta(level, k, stage)
+                self.compare(("beta", level, k, stage), self.agent.beta(level, k, stage), typed)
             if most_data is not None:
                 typed = constants.bound_on_data(0.5**level)
                 for radius in (0.01, 1.0, self.agent.beta(level, episodes)):
@@ -342,7 +344,7 @@ class Formulas(Monitor):
     def _promise_of_level(self, stage: int, known: Any) -> None:
         """Lemma 20 from this stage on, and eq. (7) at every level."""
         left = self.testbed.horizon - stage
-        gap = min(left, 2 * left * self.constants.level_gap(known.level)) if known.level else left
+        gap = min(left, 2 * self.constants.later(stage, known.level)) if known.level else left
         self.compare(("promise", stage, known.level), known.gap, gap)
         for each in known.level_states[: known.level]:
             log_det = None

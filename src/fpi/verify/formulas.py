@@ -1,8 +1,9 @@
 """The constants of the paper once more, typed from its formulas: this file imports nothing from fpi.
 
 A constant that is a little too small breaks no bound that anybody could see in a run, since all of them have room. So
-what the library says is compared with this. "paper" is the paper to the letter; where "tight" differs, a function of
-its own says so: `Linear.most_data`, `Linear.variance`, `Linear.log_det` and `variance` for classes.
+what the library says is compared with this. "paper" is the paper to the letter; "tight" differs in `Linear.most_data`,
+in `variance`, which falls with the stages left (so errors are those of a stage, and losses sum them), and in
+`Linear.log_det`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+
+
+def variance(horizon: int, stage: int, mode: str) -> float:
+    """A return from a stage on is subGaussian with the square root of this."""
+    return horizon if mode == "paper" else (horizon - stage) / 4
 
 
 def largest(holds: Callable[[float], bool], above: float) -> float:
@@ -38,54 +43,37 @@ class Linear:
     """No level beyond it is tested and stored."""
 
     def most_data(self, epsilon: float) -> float:
-        """D, eq. (5), and D_l for epsilon = 2^-l; epsilon > 1 counts as 1."""
-        return _most_data(self.dim, self.ridge, min(1.0, epsilon), self.mode)
-
-    def variance(self) -> float:
-        """A return is subGaussian with the square root of this."""
-        return self.horizon if self.mode == "paper" else self.horizon / 4
+        """D, eq. (5), and D_l for epsilon = 2^-l, where epsilon > 1 counts as 1; or what ln det has room for."""
+        if self.mode == "tight":
+            return most_growth(self.dim, epsilon**2, 1 / self.ridge)
+        epsilon = min(1.0, epsilon)
+        return 2 * self.dim / epsilon**2 * math.log(1 + 4 / (epsilon**4 * self.ridge**2))
 
     def log_det(self, n: float, known: float | None = None) -> float:
         """The paper bounds what n data make of ln det; "tight" takes what it is, if it is known."""
         most = self.dim * math.log(1 + n / (self.ridge * self.dim))
         return most if self.mode == "paper" or known is None else known
 
-    def alpha(self, n: float, known: float | None = None, level: int | None = None) -> float:
+    def alpha(self, n: float, known: float | None = None, level: int | None = None, stage: int = 0) -> float:
         """alpha of Section 4, and alpha_l."""
         events = self.horizon if level is None else 2 * self.horizon * level * level
-        noise = math.sqrt(2 * self.variance() * (self.log_det(n, known) / 2 + math.log(events / self.delta)))
+        spread = variance(self.horizon, stage, self.mode)
+        noise = math.sqrt(2 * spread * (self.log_det(n, known) / 2 + math.log(events / self.delta)))
         return self.scale * (noise + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound)
 
-    def level_gap(self, level: int) -> float:
-        """Delta_l."""
-        return self.alpha(self.most_data(0.5**level), level=level) * 0.5**level + self.kappa
+    def stage_gap(self, stage: int, epsilon: float, level: int | None = None) -> float:
+        """alpha eps + kappa, and Delta_l."""
+        return self.alpha(self.most_data(epsilon), level=level, stage=stage) * epsilon + self.kappa
 
     def gap(self, epsilon: float) -> float:
         """eps-bar of Theorem 1."""
-        return 2 * self.horizon * (self.alpha(self.most_data(epsilon)) * epsilon + self.kappa)
+        return 2 * sum(self.stage_gap(stage, epsilon) for stage in range(self.horizon))
 
     def last_level(self) -> float:
         """L-bar, with log2 for ln."""
         if self.kappa == 0:
             return math.inf
         return max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.kappa)) + 1)
-
-
-@lru_cache(maxsize=1024)
-def _most_data(dim: int, ridge: float, epsilon: float, mode: str) -> float:
-    factor = 2 * dim / epsilon**2
-    paper = factor * math.log(1 + 4 / (epsilon**4 * ridge**2))
-    if mode == "paper":
-        return paper
-    below = factor - ridge * dim  # the largest n = factor * ln(1 + n / (ridge d)) lies above this, or is 0
-    if below <= 0:
-        return 0.0
-    return below + largest(lambda n: below + n <= factor * math.log(1 + (below + n) / (ridge * dim)), paper)
-
-
-def variance(horizon: int, mode: str) -> float:
-    """Of a return, for classes of functions."""
-    return horizon if mode == "paper" else horizon / 4
 
 
 @dataclass(frozen=True)
@@ -99,12 +87,12 @@ class Class:
     mode: str
     scale: float = 1.0
 
-    def beta(self, level: int, k: int) -> float:
+    def beta(self, level: int, k: int, stage: int = 0) -> float:
         """beta*_k(F, delta / 4Hl^2, 1 / T^2)."""
         share, radius, noise = (
             self.delta / (4 * self.horizon * level**2),
             self.episodes**-2,
-            variance(self.horizon, self.mode),
+            variance(self.horizon, stage, self.mode),
         )
         later = 2 * radius * k * (8 * self.horizon + math.sqrt(8 * noise * math.log(4 * k * k / share))) if k else 0.0
         return self.scale * (8 * noise * (self.log_covering + math.log(1 / share)) + later)

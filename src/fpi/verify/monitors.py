@@ -206,7 +206,8 @@ class _Noise:
     def check(self, rows: list[CheckCounts], linear: Linear, cell: Cell) -> None:
         """`linear` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
         for counts, log_det in zip(rows, (self._log_det, None), strict=False):
-            bound = linear.alpha(self.size, log_det, *cell[1:]) ** 2
+            level = cell[1] if len(cell) > 1 else None
+            bound = linear.alpha(self.size, log_det, level, cell[0]) ** 2
             counts.add(self._sum @ self._inverse @ self._sum, bound, self._most, [cell])
 
 
@@ -230,7 +231,7 @@ class TrueFunction(_Data):
             for k in range(self._checked[stage, level] + 1, len(stored) + 1):
                 apart = np.sum((prefixes.estimates(rows[:k], k) - truth[:k]) ** 2)
                 self.counts[0].add(
-                    apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1], [(stage, level)]
+                    apart, self.agent.beta(level, k, stage) / self.instance.scale, most[k - 1], [(stage, level)]
                 )
             self._checked[stage, level] = len(stored)
 
