@@ -337,14 +337,14 @@ def scaled(method, factor):
     return lambda self, *args, **others: factor * method(self, *args, **others)
 
 
-def undivided(self, level, k, honest=Eluder.beta):
+def undivided(self, level, k, stage=0, honest=Eluder.beta):
     """beta with delta for every dataset."""
     share, self.settings = (
         self.settings,
         replace(self.settings, delta=min(0.99, self.settings.delta * 4 * self.horizon * level**2)),
     )
     try:
-        return honest(self, level, k)
+        return honest(self, level, k, stage)
     finally:
         self.settings = share
 
