@@ -148,7 +148,7 @@ class LiteralPAC(Guarded):
     ):
         self.features, self.actions, self.horizon, self.dtype = features, actions, horizon, dtype
         self.epsilon, self.ridge, self.explore, self.freeze = epsilon, ridge, explore, freeze
-        self.low, self.high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
+        self.unit = max(reward_range[1], 0.0) - min(reward_range[0], 0.0)  # of rewards, so that |Q| <= H
         self.seed, self.episode = seed, 0
         self.datasets = None  # made when the first features show their dimension
 
@@ -224,8 +224,7 @@ class LiteralPAC(Guarded):
             ended = terminated or truncated
         if last_uncovered >= 0:
             phi, action, _ = path[last_uncovered]
-            rewards = [(reward - self.low) / (self.high - self.low) for _, _, reward in path]
-            target = sum(rewards[last_uncovered:])
+            target = sum(reward / self.unit for _, _, reward in path[last_uncovered:])
             self.datasets[last_uncovered].append(phi, action, target, self.episode)
         self.episode += 1
         return [action for _, action, _ in path if action is not None], last_uncovered

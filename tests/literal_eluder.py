@@ -81,7 +81,7 @@ class LiteralEluder(LiteralRegret):
         super().__init__(functions, **settings, dtype=np.float64)
         self.known_episodes, self.top = episodes, top or self.horizon
         self.levels = max(1, math.floor(math.log2(episodes)))
-        self.gaps = [math.inf] + [0.5**level for level in range(1, self.levels + 1)]
+        self.gaps = {level: [0.5**level] * self.horizon for level in range(1, self.levels + 1)}
         for stage in range(self.horizon):
             for level in range(1, self.levels + 1):
                 self.datasets[stage, level] = None  # the first rows show how many functions there are
@@ -91,15 +91,15 @@ class LiteralEluder(LiteralRegret):
         if self.problem is None:
             self.problem = "known"
             for stage, level in self.datasets:
-                beta = lambda k, level=level, size=rows.shape[1]: self.beta(level, k, size)  # noqa: E731
+                beta = lambda k, at=(stage, level), size=rows.shape[1]: self.beta(*at, k, size)  # noqa: E731
                 self.datasets[stage, level] = Functions(self.above, beta, rows.shape[1], self.top)
         return rows
 
-    def beta(self, level, k, size):
+    def beta(self, stage, level, k, size):
         """beta*_k(F, delta / 4Hl^2, 1 / T^2), scaled."""
         share, alpha = self.delta / (4 * self.horizon * level**2), 1 / self.known_episodes**2
-        variance = self.horizon if self.constants == "paper" else self.horizon / 4
-        second = 8 * self.horizon + math.sqrt(8 * variance * math.log(4 * k**2 / share))
+        variance = self.horizon if self.constants == "paper" else (self.horizon - stage) * self.deviation**2
+        second = 8 * max(self.horizon, self.top) + math.sqrt(8 * variance * math.log(4 * k**2 / share))
         return self.scale * (8 * variance * math.log(size / share) + 2 * alpha * k * second)
 
     def uncovered(self, rows, data, k, level, allowed):
@@ -109,6 +109,10 @@ class LiteralEluder(LiteralRegret):
         outside = [w or data.independent(rows[a], k, 0.5**level) for w, a in zip(wide, allowed, strict=True)]
         return allowed[np.array(outside)]
 
-    def half_widths(self, rows, data, rung):
+    def optimism(self, rung, stage):
+        """What may be true is within a width."""
+        return 1.0
+
+    def half_widths(self, rows, data, stage, rung):
         """The true function is in F_k, and so is f-hat_k."""
         return data.widths(rows, rung.k)

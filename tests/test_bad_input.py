@@ -1017,7 +1017,7 @@ BAD_CLASSES = [
     ({"misspecification": 0.1}, "misspecification is 0.1; function classes must hold every Q.pi exactly"),
     ({"theta_bound": 1.0}, "theta_bound belongs to linear features"),
     ({"actions": 2}, "actions is 2, but the function class has values for 3"),
-    ({"horizon": HORIZON + 1}, f"go up to {HORIZON}, but the rewards of {HORIZON + 1} stages may add up to"),
+    ({"horizon": HORIZON + 1}, f"go from 0 to {HORIZON}, but the rewards of {HORIZON + 1} stages"),
 ]
 
 
@@ -1029,7 +1029,7 @@ def test_settings_that_make_no_agent_with_a_class_are_named(settings, says):
 
 @pytest.mark.parametrize("features", [tiles, function, dict, lambda: None])
 def test_what_is_no_function_class_is_named(features):
-    with pytest.raises(InputError, match="is not a function class: it needs rows, log_covering and prefixes"):
+    with pytest.raises(InputError, match="is not a function class: it needs min_value, max_value, rows, log_covering"):
         make_agent(features, fpi.Eluder)
 
 

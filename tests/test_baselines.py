@@ -140,12 +140,12 @@ def test_suplinucb_is_the_paper_s(scale, explore):
     assert len(set(levels)) > 1
 
 
-def test_rewards_of_another_range_are_mapped():
-    """Doubled and shifted rewards, with their range, give the same play."""
+def test_rewards_of_another_range_are_divided_by_their_span():
+    """Doubled rewards, with their range, give the same play."""
 
     class Doubled(gym.RewardWrapper):
         def reward(self, reward):
-            return 2 * reward - 1
+            return 2 * reward
 
     testbed = testbeds.LinBandit(seed=0)
 
@@ -155,7 +155,7 @@ def test_rewards_of_another_range_are_mapped():
         learner.learn(env, 200, seed=0, callback=lambda e: taken.append(int(e.actions[0])))
         return taken
 
-    assert actions(testbed.env(), (0, 1)) == actions(Doubled(testbed.env()), (-1, 1))
+    assert actions(testbed.env(), (0, 1)) == actions(Doubled(testbed.env()), (0, 2))
 
 
 def test_plain_functions_will_do_for_features():

@@ -75,11 +75,19 @@ def regret_agent(features, **settings):
 
 @pytest.mark.parametrize("elimination", ["paper", "stage", "interval"])
 @pytest.mark.parametrize(
-    ("explore", "constants"), [("first", "tight"), ("widest", "paper"), ("greedy", "tight"), ("random", "tight")]
+    ("explore", "constants", "first_level"),
+    [
+        ("first", "tight", 1),
+        ("widest", "paper", 1),
+        ("greedy", "tight", 2),
+        ("random", "tight", 1),
+        ("optimistic", "tight", 2),
+    ],
 )
-def test_levels_are_climbed_to_the_same_bits(elimination, explore, constants, tmp_path):
+def test_levels_are_climbed_to_the_same_bits(elimination, explore, constants, first_level, tmp_path):
     """Engines take turns in the third agent. Some actions are eliminated, some levels end episodes."""
     settings = {"elimination": elimination, "explore": explore, "constants": constants, "scale": 0.002}
+    settings["first_level"] = first_level
     expected, agent, both = (regret_agent(fpi.OneHot(6, 2), **settings) for _ in range(3))
     theirs = expected.learn(Corridor(), 1500, seed=2)
     ours = compiled.learn(agent, CORRIDOR, 1500, seed=2)

@@ -86,9 +86,9 @@ def logistic():
     return fpi.function_classes.GeneralizedLinear(bumps(), radius=1.0, max_value=3.0)
 
 
-def cells():
+def cells(min_value=0.0):
     return fpi.function_classes.Aggregation(
-        lambda state, stage: 2 * state + np.arange(2), cells=10, actions=2, max_value=3.0
+        lambda state, stage: 2 * state + np.arange(2), cells=10, actions=2, min_value=min_value, max_value=3.0
     )
 
 
@@ -142,7 +142,7 @@ AGENTS = {
     "a logistic class": (eluder(logistic, scale=1e-6, explore="first"), POINTS),
     "cells": (eluder(cells), STATES),
     "cells, other rewards": (
-        eluder(cells, reward_range=(-3, 5)),
+        eluder(functools.partial(cells, min_value=-3.0), reward_range=(-3, 5)),
         functools.partial(STATES, rewards="integer", reward_range=(-3, 5)),
     ),
 }

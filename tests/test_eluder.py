@@ -151,7 +151,7 @@ def test_what_is_frozen_stays_although_widths_rise_and_covered_states_fall_out_o
 class Threshold:
     """One page of a user's own: F = {c g: 0 <= c <= 1} for known g, without any of the optional methods."""
 
-    actions, max_value, exact = 2, 1.0, {}
+    actions, min_value, max_value, exact = 2, 0.0, 1.0, {}
 
     def rows(self, observation, stage):
         return np.array([[0.3], [0.9]])

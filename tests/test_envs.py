@@ -19,11 +19,22 @@ from fpi.errors import EnvironmentMismatch, InputError
 
 
 @pytest.mark.parametrize(
-    ("given", "extended"), [((0, 1), (0, 1)), ((-3, -1), (-3, 0)), ((2, 4), (0, 4)), ((-1, 3), (-1, 3))]
+    ("given", "span", "noise", "of_two_stages"),
+    [
+        ((0, 1), 1, 1 / 2, (0, 2)),
+        ((-3, -1), 3, 1 / 3, (-2, 0)),
+        ((2, 4), 4, 1 / 4, (0, 2)),
+        ((-1, 3), 4, 1 / 2, (-0.5, 1.5)),
+    ],
 )
-def test_a_reward_range_is_extended_to_contain_zero(given: tuple[int, int], extended: tuple[int, int]) -> None:
+def test_the_span_of_rewards_contains_zero_and_their_noise_does_not(
+    given: tuple[int, int], span: float, noise: float, of_two_stages: tuple[float, float]
+) -> None:
     rewards = RewardRange(*given)
-    assert (rewards.low, rewards.high) == extended
+    assert (rewards.low, rewards.high) == given
+    assert (rewards.span, rewards.noise, rewards.value_range(2)) == (span, noise, of_two_stages)
+    with pytest.raises(EnvironmentMismatch, match="not in reward_range"):
+        rewards.check((given[0] + given[1]) / 2 + span, step=1)
 
 
 @pytest.mark.parametrize("bad", [(1, 0), (1, 1), (math.nan, 1), (0, math.nan), (-math.inf, 0), (0, math.inf)])

@@ -1,6 +1,7 @@
 """The function classes against explicit search and brute force, their constants against numbers worked out by hand."""
 
 import doctest
+import functools
 import itertools
 import math
 import re
@@ -277,6 +278,49 @@ def test_estimates_are_clipped_and_the_class_is_not():
     assert prefixes.widths(np.array([[1.0]]), 0) == pytest.approx([10.0])  # 2 B, although top is 2
 
 
+def lowered(kind, by):
+    """A class with values from -by to 1 - by, and rows to ask it about."""
+    ends = {"min_value": -by, "max_value": 1.0 - by}
+    rng = np.random.default_rng(4)
+    if kind is FiniteClass:
+        tables = rng.random((6, 12, 1))
+        made = FiniteClass(tables - by, **ends)
+        return made, np.concatenate([made.rows(state, 0) for state in range(12)])
+    if kind is Aggregation:
+        made = Aggregation(lambda observation, stage: [0], cells=3, actions=1, **ends)
+        return made, rng.integers(0, 3, (12, 1)).astype(float)
+    return linear(3, radius=2.0, kind=GeneralizedLinear, **ends), sphere(rng, 12, 3)
+
+
+@pytest.mark.parametrize("by", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("kind", [FiniteClass, Aggregation, GeneralizedLinear])
+def test_a_class_that_lies_lower_answers_the_same_and_lower(kind, by):
+    (plain, rows), (low, low_rows) = lowered(kind, 0.0), lowered(kind, by)
+    targets, beta = np.random.default_rng(5).random(12), lambda k: 0.1 * k
+    above = filled(plain, rows, targets, 0.3, beta)
+    below = filled(low, low_rows, targets - by, 0.3, beta)
+    for k in (0, 1, 5, 12):
+        np.testing.assert_allclose(below.estimates(low_rows, k), above.estimates(rows, k) - by, atol=1e-7)
+        np.testing.assert_allclose(below.widths(low_rows, k), above.widths(rows, k), atol=1e-12)
+        np.testing.assert_array_equal(below.dependent(low_rows, k), above.dependent(rows, k))
+    assert low.log_covering(0.01) == pytest.approx(plain.log_covering(0.01))
+    assert low.eluder_bound(0.1) == pytest.approx(plain.eluder_bound(0.1), abs=1)
+    assert low.eluder_bound(1.0) == plain.eluder_bound(1.0)
+    assert below.estimates(low_rows, 12).min() >= -by and below.estimates(low_rows, 12).max() <= 1 - by
+
+
+def test_linear_estimates_are_clipped_at_both_ends():
+    low = linear(1, radius=5.0, min_value=-2.0, max_value=0.5)
+    prefixes = filled(low, np.ones((3, 1)), [-4.0] * 3, 0.5, lambda k: 1.0)
+    np.testing.assert_array_equal(prefixes.estimates(np.array([[1.0], [-1.0], [0.25]]), 3), [-2.0, 0.5, -1.0])
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (1.0, 0.5), (math.nan, 1.0), (0.0, math.inf), ("0", 1.0)])
+def test_the_ends_of_a_class_are_two_numbers_in_order(ends):
+    with pytest.raises(InputError, match="pass two finite numbers, the smaller first"):
+        Aggregation(lambda o: [0], cells=1, actions=1, min_value=ends[0], max_value=ends[1])
+
+
 def test_a_straight_link_makes_a_linear_class():
     """0.5 + x / 4 with |theta| <= 2 is 0.5 + x with |theta| <= 0.5."""
     rng = np.random.default_rng(2)
@@ -361,6 +405,16 @@ def test_beta_by_hand():
     )
     assert function_classes.beta(0, math.log(10), 2, 0.1, 0.01) == pytest.approx(73.682723, abs=1e-5)
     assert function_classes.beta(9, math.log(10), 2, 0.1, 0.0) == pytest.approx(73.682723, abs=1e-5)
+
+
+def test_beta_of_less_noise_and_of_values_far_apart_by_hand():
+    """H = 2, k = 5, N = 10, delta = 0.1, alpha = 0.01: C is H or more, and the variance proxy 2 noise^2."""
+    rest = math.sqrt(8 * 2 / 16 * math.log(1_000))
+    quiet = 8 * 2 / 16 * math.log(100) + 2 * 0.01 * 5 * (16 + rest)
+    beta = functools.partial(function_classes.beta, 5, math.log(10), 2, 0.1, 0.01)
+    assert beta(mode="tight", noise=0.25) == beta(mode="tight", noise=0.25, apart=1.5) == pytest.approx(quiet)
+    assert beta(mode="tight", noise=0.25, apart=3.0) == pytest.approx(quiet + 2 * 0.01 * 5 * 8)
+    assert beta(noise=0.25) == beta()  # the paper has its own
     assert function_classes.level_delta(0.1, 3, 2) == pytest.approx(0.1 / 48)
 
 
@@ -463,11 +517,11 @@ TABLES = np.array([[[0.1, 0.9]], [[0.5, 0.5]]])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FiniteClass(TABLES * 3, max_value=1.0), "not from 0 to max_value=1"),
-        (lambda: FiniteClass(TABLES * np.nan, max_value=1.0), "not from 0 to max_value=1"),
+        (lambda: FiniteClass(TABLES * 3, max_value=1.0), "not from min_value=0 to max_value=1"),
+        (lambda: FiniteClass(TABLES * np.nan, max_value=1.0), "not from min_value=0 to max_value=1"),
         (lambda: FiniteClass(TABLES[0], max_value=1.0), "tables have the shape"),
         (lambda: FiniteClass(TABLES, max_value=1.0, actions=3), "tables have the shape"),
-        (lambda: FiniteClass(TABLES, max_value=-1.0), "max_value is -1.0; pass a finite number above 0"),
+        (lambda: FiniteClass(TABLES, max_value=-1.0), "min_value is 0.0 and max_value -1.0; pass two finite"),
         (lambda: FiniteClass([], max_value=1.0, actions=2), "at least one function"),
         (lambda: FiniteClass([1, 2], max_value=1.0, actions=2), "at least one function"),
         (lambda: FiniteClass([lambda o, s: [0.1]], max_value=1.0), "actions is None"),
@@ -487,7 +541,7 @@ TABLES = np.array([[[0.1, 0.9]], [[0.5, 0.5]]])
         (lambda: linear(300).prefixes(0.1, lambda k: 1.0), "300 features are more than"),
         (lambda: linear(2, radius=math.inf), "radius is inf"),
         (lambda: linear(2, kind=GeneralizedLinear, link="probit"), "link is 'probit'"),
-        (lambda: linear(2, kind=GeneralizedLinear, link=(np.tanh, 0.1, 1.0)), "outside of 0 to max_value"),
+        (lambda: linear(2, kind=GeneralizedLinear, link=(np.tanh, 0.1, 1.0)), "outside of min_value=0 to max_value"),
         (lambda: linear(2, kind=GeneralizedLinear, link=(lambda x: 0.5 + x / 4, 0.3, 0.4)), "must have slopes"),
         (lambda: linear(2, kind=GeneralizedLinear, link=(lambda x: 0.5, 0.3, 0.4)), "must have slopes"),
         (lambda: Aggregation(lambda o, s: [3], cells=3, actions=1, max_value=1.0).rows(0, 0), "from 0 to 2"),
@@ -537,11 +591,12 @@ def test_descriptions_make_the_same_class_again():
     tiles = fpi.TileCoding([0.0], [1.0], tiles=4, tilings=2, actions=2)
     for made in (
         FiniteClass(TABLES, max_value=1.0),
-        LinearBall(tiles, radius=2.0, max_value=3.0),
+        LinearBall(tiles, radius=2.0, min_value=-1.0, max_value=3.0),
         GeneralizedLinear(tiles, radius=2.0, max_value=3.0),
     ):
         again = function_classes.from_config(made.to_config())
-        assert type(again) is type(made) and (again.max_value, again.actions) == (made.max_value, made.actions)
+        ends = again.min_value, again.max_value, again.actions
+        assert type(again) is type(made) and ends == (made.min_value, made.max_value, made.actions)
         np.testing.assert_array_equal(again.rows(0, 0), made.rows(0, 0))
         assert again.key(0, 0) == made.key(0, 0)
         assert again.to_config() == made.to_config() and again.eluder_bound(0.1) == made.eluder_bound(0.1)

@@ -129,7 +129,7 @@ def assert_same_policy(agent, literal, env):
             assert known.prefix == k
             rows, data = literal.rows(observation, stage), literal.datasets[stage]
             np.testing.assert_allclose(known.widths, data.widths(rows, k)[0].astype(float), rtol=1e-8)
-            np.testing.assert_allclose(known.values, data.values(rows, k)[0].astype(float), atol=1e-8)
+            np.testing.assert_allclose(known.values, literal.unit * data.values(rows, k)[0].astype(float), atol=1e-8)
             assert known.freezing_index == literal.first_cover(rows, data)
             assert np.all(known.value_error >= 0)
 
@@ -192,8 +192,8 @@ def test_the_reference_by_hand():
     assert literal.greedy(0, 0) == (1, 4)
 
 
-def test_early_ends_pay_the_mapped_absorbing_reward():
-    """Rewards in [-1, 3] are mapped to [0, 1]; a raw 0 becomes 1/4, also in the stages never reached."""
+def test_rewards_are_divided_by_their_span_and_early_ends_pay_nothing():
+    """Rewards in [-1, 3] are divided by 4; the stages never reached pay 0."""
     env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
     env.mean[:], env.ends[0] = 0.5, True
     literal = LiteralPAC(
@@ -205,7 +205,7 @@ def test_early_ends_pay_the_mapped_absorbing_reward():
         reward_range=(-1, 3),
     )
     assert literal.learn_episode(env) == ([0], 0)
-    assert literal.datasets[0].targets == pytest.approx([0.5 + 0.25 + 0.25])
+    assert literal.datasets[0].targets == [0.25]
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15])

@@ -24,20 +24,17 @@ import fpi
 from fpi.function_classes import FiniteClass
 
 
-def as_tables(tables, top):
-    return FiniteClass(tables, max_value=top)
+def as_tables(tables, **ends):
+    return FiniteClass(tables, **ends)
 
 
-def as_functions(tables, top):
+def as_functions(tables, **ends):
     functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(functions, max_value=top, actions=tables.shape[-1])
+    return FiniteClass(functions, actions=tables.shape[-1], **ends)
 
 
-def as_keyed_functions(tables, top):
-    functions = [lambda observation, stage, table=table: table[stage, observation] for table in tables]
-    return FiniteClass(
-        functions, max_value=top, actions=tables.shape[-1], key=lambda observation, stage: int(observation)
-    )
+def as_keyed_functions(tables, **ends):
+    return as_functions(tables, key=lambda observation, stage: int(observation), **ends)
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,27 @@ class World(worlds.World):
     defaults: ClassVar = {"scale": 0.05, "elimination": "paper", "explore": "greedy"}
 
     def tables(self):
-        """Q* of the first, in units of [0, 1] a stage, a stage at a time from the last."""
+        """Q* of the first, divided by the span of rewards, a stage at a time from the last."""
         env, rng, horizon = self.env(), np.random.default_rng(5), self.arguments()["horizon"]
-        tables = rng.uniform(0, horizon, (self.size, horizon, max(env.sizes), env.actions))
+        tables = rng.uniform(*self.ends(), (self.size, horizon, max(env.sizes), env.actions))
+        low, high = min(env.low, 0), max(env.high, 0)
+        means = (env.low + (env.high - env.low) * env.mean) / (high - low)
         best = np.zeros(max(env.sizes))
         for stage in reversed(range(horizon)):
             after = np.where(env.ends[stage], 0.0, best[env.successor[stage]]) if stage < horizon - 1 else 0.0
-            tables[0, stage] = env.mean[stage] + after
+            tables[0, stage] = means[stage] + after
             best = tables[0, stage].max(axis=-1)
         return self.change(tables)
 
+    def ends(self):
+        """The lowest and the highest value."""
+        env, horizon = self.env(), self.arguments()["horizon"]
+        low, high = min(env.low, 0), max(env.high, 0)
+        return horizon * low / (high - low), horizon * high / (high - low)
+
     def known(self):
-        return self.features(self.tables(), self.arguments()["horizon"])
+        low, high = self.ends()
+        return self.features(self.tables(), min_value=low, max_value=high)
 
     def rows(self):
         tables = self.tables()
@@ -138,7 +144,7 @@ def drawn(seed):
     mdp = worlds.drawn_mdp(rng)
     settings = {"scale": float(10 ** rng.uniform(-3, -1)), "reward_range": mdp["reward_range"]}
     candidates = [as_tables, as_functions, as_keyed_functions][int(rng.integers(3))]
-    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(5))]]
     return listed(mdp, settings, candidates, episodes=40, size=int(rng.integers(2, 9)), seed=seed), rules
 
 
@@ -236,12 +242,14 @@ def test_beta_by_hand():
     share = 0.4 / 72
     second = 2 * 5 / 100 * (16 + math.sqrt(16 * math.log(100 / share)))
     paper = listed(TWO, world.settings | {"constants": "paper"}, episodes=10)
-    assert paper.literal().beta(3, 5, 12) == pytest.approx(16 * math.log(12 / share) + second)
+    assert paper.literal().beta(0, 3, 5, 12) == pytest.approx(16 * math.log(12 / share) + second)
     second = 2 * 5 / 100 * (16 + math.sqrt(4 * math.log(100 / share)))
-    assert world.literal().beta(3, 5, 12) == pytest.approx(4 * math.log(12 / share) + second)
+    assert world.literal().beta(0, 3, 5, 12) == pytest.approx(4 * math.log(12 / share) + second)
     for mine in (world, paper):
         for level, k in ((1, 1), (3, 5), (2, 9)):
-            assert mine.agent().beta(level, k) == pytest.approx(mine.literal().beta(level, k, 12), rel=1e-13)
+            for stage in range(2):
+                expected = mine.literal().beta(stage, level, k, 12)
+                assert mine.agent().beta(level, k, stage) == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_reference_by_hand():
@@ -255,7 +263,7 @@ def test_the_reference_by_hand():
     literal = LiteralEluder(
         lambda observation, stage: values, actions=2, horizon=1, episodes=64, scale=0.1, explore="first"
     )
-    takes = [math.ceil(max(literal.beta(level, 6, 2), 0.25**level) / 0.36) for level in (1, 2, 3)]
+    takes = [math.ceil(max(literal.beta(0, level, 6, 2), 0.25**level) / 0.36) for level in (1, 2, 3)]
     assert takes == [3, 4, 5]
     episodes = [literal.learn_episode(env) for _ in range(12)]
     assert episodes[:7] == [([0], 0, [1])] * 3 + [([0], 0, [2])] * 4

@@ -15,7 +15,7 @@ from support.worlds import SEED, bandit, dense, keyed, one_hot, rbf, small, tabl
 
 import fpi
 
-RULES = ["greedy", "random", "first", "widest"]
+RULES = ["greedy", "random", "first", "widest", "optimistic"]
 ELIMINATIONS = ["paper", "stage", "interval"]
 
 
@@ -65,6 +65,8 @@ WORLDS = {
     "rewards above 0": World(
         table(dense(2)), {"reward_range": (1, 3)}, TWO | {"rewards": "uniform", "reward_range": (1, 3)}
     ),
+    "from level 3": World(table(dense(3)), {"first_level": 3, "scale": 0.05}, TWO),
+    "from the first promising level": World(table(dense(3)), {"first_level": "auto", "scale": 0.1}, TWO),
     "rewards below 0": World(table(dense(2)), {"reward_range": (-2, -1)}, THREE | {"reward_range": (-2, -1)}),
 }
 
@@ -79,7 +81,7 @@ def drawn(seed):
     observe = str(rng.choice(["id", "id", "point"]))
     mdp, features = worlds.drawn_mdp(rng, observe), worlds.drawn_features(rng, observe)
     settings = {"scale": float(10 ** rng.uniform(-3, -1)), "ridge": float(rng.uniform(0.1, 2))}
-    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(4))]]
+    rules = [ELIMINATIONS[int(rng.integers(3))], RULES[int(rng.integers(5))]]
     return World(features, settings | {"reward_range": mdp["reward_range"]}, mdp, episodes=40, seed=seed), rules
 
 
@@ -132,13 +134,14 @@ def assert_same_rung(level_state, rung, literal, rows, stage):
     k = len(data) if rung.k is None else rung.k
     uncovered = literal.uncovered(rows, data, k, rung.level, rung.allowed)
     np.testing.assert_array_equal(np.flatnonzero(level_state.uncovered & level_state.allowed), uncovered)
-    for found, expected in ((level_state.widths, data.widths(rows, k)), (level_state.values, data.values(rows, k))):
+    values, widths = level_state.values / literal.unit, level_state.widths
+    for found, expected in ((widths, data.widths(rows, k)), (values, data.values(rows, k))):
         expected = expected[0].astype(float)[rung.allowed]
         np.testing.assert_allclose(found[rung.allowed], expected, rtol=1e-8, atol=1e-9)
     if rung.k is not None:
         upper, bar, _ = literal.upper_ends(rows, data, stage, rung)
-        assert level_state.threshold == pytest.approx(float(bar), abs=1e-8)
-        upper_ends = (level_state.values + level_state.errors)[rung.allowed]
+        assert level_state.threshold / literal.unit == pytest.approx(float(bar), abs=1e-8)
+        upper_ends = (values + level_state.errors / literal.unit)[rung.allowed]
         np.testing.assert_allclose(upper_ends, upper.astype(float)[rung.allowed], rtol=0, atol=1e-8)
 
 
@@ -153,7 +156,7 @@ def test_rules_differ():
 
 def assert_rules_differ(world):
     assert len({str(world.play(elimination, "greedy")[2]) for elimination in ELIMINATIONS}) == 3
-    assert len({str(world.play("paper", rule)[2]) for rule in RULES}) == 4
+    assert len({str(world.play("paper", rule)[2]) for rule in RULES}) == len(RULES)
 
 
 @pytest.mark.slow
@@ -222,12 +225,14 @@ def test_the_constants_by_hand():
     tight = Problem(2, 3, 0.5, 0.1, 0.1, 4.0, "tight")
     smaller = tight.most_data(2)
     assert smaller < n
-    assert smaller == pytest.approx(96 * math.log(1 + smaller / 1.5), rel=1e-12)
-    assert smaller * 1.001 > 96 * math.log(1 + smaller * 1.001 / 1.5)
-    noise = math.sqrt(1.5 * math.log(1 + smaller / 1.5) + math.log(160))
-    assert tight.alpha(smaller, tight.largest_log_det(smaller), 2) == pytest.approx(
-        noise + 0.1 * math.sqrt(smaller) + math.sqrt(0.5) * 4
-    )
+    log_dets = [3 * math.log(1 + n / 1.5) - n * math.log(1 + 1 / 16) for n in (smaller, smaller + 1)]
+    assert log_dets[0] >= 0 > log_dets[1]
+    for stage in (0, 1):
+        noise = math.sqrt((2 - stage) / 2 * (1.5 * math.log(1 + smaller / 1.5) + math.log(160)))
+        alpha = noise + 0.1 * math.sqrt(smaller) + math.sqrt(0.5) * (4, 3)[stage]
+        each = Problem(2, 3, 0.5, 0.1, 0.1, (4.0, 3.0), "tight")
+        assert each.alpha(smaller, tight.largest_log_det(smaller), 2, stage) == pytest.approx(alpha)
+        assert each.gap(2, 1.0, stage) == pytest.approx(alpha / 4 + 0.1)
     assert Problem(1, 1, 20.0, 0.1, 0.0, 1.0, "tight").most_data(1) == 0.0  # so much ridge covers everything
 
 
@@ -245,10 +250,13 @@ def test_the_number_of_levels_by_hand(horizon, kappa, levels):
 @pytest.mark.parametrize("ridge", [None, 0.01, 3.0])
 def test_the_constants_are_those_of_fpi(mode, ridge):
     settings = {"horizon": 3, "ridge": ridge, "delta": 0.2, "misspecification": 1e-3, "constants": mode}
-    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, scale=0.3, theta_bound=2.5, **settings)
-    problem = Problem(3, 6, agent.ridge, 0.2, 1e-3, 2.5, mode)
+    bounds = 2.5, 2.0, 3.0
+    agent = fpi.Regret(fpi.OneHot(2, 3), actions=3, scale=0.3, theta_bound=bounds, **settings)
+    problem = Problem(3, 6, agent.ridge, 0.2, 1e-3, bounds, mode)
     for level in range(1, agent.levels + 1):
-        assert agent.level_gap(level) == pytest.approx(problem.gap(level, scale=0.3), rel=1e-11)
+        gaps = [problem.gap(level, 0.3, stage) for stage in range(3)]
+        assert agent.stage_gaps(level) == pytest.approx(gaps, rel=1e-11)
+        assert agent.level_gap(level) == pytest.approx(max(gaps), rel=1e-11)
         assert agent.theory.dataset_bound(0.5**level) == pytest.approx(problem.most_data(level), rel=1e-11)
 
 
@@ -282,13 +290,13 @@ def test_zero_features_play_at_the_highest_level_allowed_and_store_nothing():
     assert not any(len(data) for data in literal.datasets.values())
 
 
-def test_early_ends_pay_the_mapped_absorbing_reward():
-    """Rewards in [-1, 3] are mapped to [0, 1]; a raw 0 becomes 1/4, also in the stages never reached."""
+def test_rewards_are_divided_by_their_span_and_early_ends_pay_nothing():
+    """Rewards in [-1, 3] are divided by 4; the stages never reached pay 0."""
     env = LayeredMDP(0, horizon=3, states=1, actions=1, rewards="fixed", reward_range=(-1, 3))
     env.mean[:], env.ends[0] = 0.5, True
     literal = LiteralRegret(lambda observation, stage: np.eye(1), actions=1, horizon=3, ridge=1.0, reward_range=(-1, 3))
     assert literal.learn_episode(env) == ([0], 0, [1])
-    assert literal.datasets[0, 1].targets == pytest.approx([0.5 + 0.25 + 0.25])
+    assert literal.datasets[0, 1].targets == [0.25]
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15])

@@ -124,6 +124,67 @@ def test_episode_t_climbs_t_levels_at_most():
     assert agent.data_stored == 0
 
 
+# --- levels that begin later ------------------------------------------------------------------------------
+
+
+def test_levels_before_the_first_are_never_stored_or_tested():
+    agent = learned(0.2, 0.8, episodes=400, first_level=3)
+    sizes = agent.datasets.sizes()[:, 0]
+    assert sizes[:2].tolist() == [0, 0] and sizes[2] == 2 * 63  # ridge 1: a width of 1/8 takes 63 data
+    states = agent.level_states(0, 0)
+    assert [at.level for at in states] == list(range(3, 3 + len(states)))
+    assert states[0].allowed.all() and agent.explain(0, 0).level == states[-1].level - 1 >= 3
+    np.testing.assert_array_equal(agent.explain(0, 0).values, states[-2].values)
+
+
+def test_line_3_begins_at_the_first_level():
+    played = []
+    agent = fpi.Regret(lambda observation: np.zeros((2, 2)), actions=2, horizon=1, first_level=4)
+    env = LayeredMDP(0, horizon=1, states=1, actions=2)
+    agent.learn(env, 40, seed=0, callback=lambda episode: played.append(agent.played))  # all is covered
+    assert played == [(min(t + 3, 41),) for t in range(1, 41)]
+
+
+def test_auto_is_the_first_level_that_promises_less_than_the_horizon():
+    agent = fpi.Regret(lambda observation: np.eye(2), actions=2, horizon=1, first_level="auto")  # d is not known yet
+    agent.learn(LayeredMDP(0, horizon=1, states=1, actions=2), 30, seed=0)
+    first = agent.first_level
+    assert first > 1 and agent.level_gap(first) < 0.5 <= agent.level_gap(first - 1)
+    assert agent.datasets.sizes()[:, 0].nonzero()[0].tolist() == [first - 1]
+    rough = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=1, first_level="auto", misspecification=0.4)
+    assert rough.first_level == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"first_level": 0}, "first_level is 0"),
+        ({"first_level": "last"}, 'the number of a level, or "auto"'),
+        ({"first_level": 5, "max_level": 4}, "the last level is 4"),
+    ],
+)
+def test_first_levels_that_are_none_are_refused(settings, said):
+    with pytest.raises(fpi.errors.InputError, match=said):
+        fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=1, **settings)
+
+
+def test_optimism_adds_alpha_widths_of_the_level_itself():
+    """Three data of the worse action, one of the better: what is not known well may be worth more."""
+    agent = fpi.Regret(lambda observation: np.eye(2), actions=2, horizon=1, scale=0.5, explore="optimistic")
+    played = []
+    agent.learn(bandit(0.2, 0.8), 6, seed=0, callback=lambda episode: played.append(int(episode.actions[0])))
+    n = agent.theory.dataset_bound(0.5)
+    assert agent.optimism(0, 1) == pytest.approx(agent.theory.alpha(n, level=1))
+    counts, sums, expected = np.zeros(2), np.zeros(2), []
+    for _ in range(6):
+        scores = sums / (1 + counts) + agent.optimism(0, 1) / np.sqrt(1 + counts)
+        scores[counts == 3] = -np.inf  # covered: a width of 1/2
+        expected.append(int(scores.argmax()))
+        counts[expected[-1]] += 1
+        sums[expected[-1]] += (0.2, 0.8)[expected[-1]]
+    assert played == expected
+
+
 # --- where elimination draws the line --------------------------------------------------------------------
 
 
@@ -143,14 +204,18 @@ def test_an_action_at_the_edge_is_kept(elimination, factor, kept):
     assert first.survives.tolist() == [kept, True]
 
 
-@pytest.mark.parametrize(("elimination", "stages"), [("paper", [3, 3, 3]), ("stage", [3, 2, 1])])
-def test_thresholds_by_stage(elimination, stages):
+@pytest.mark.parametrize("elimination", ["paper", "stage"])
+def test_thresholds_by_stage(elimination):
+    """Delta_l falls with the stage: the paper's rule takes the first for all, the other those of the stages left."""
     env = LayeredMDP(0, horizon=3, states=1, actions=2)
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, elimination=elimination)
     agent.learn(env, 80, seed=0)
-    for stage, times in enumerate(stages):
+    first, second, third = agent.stage_gaps(1)
+    assert first == agent.level_gap(1) > second > third
+    allowed = [3 * first] * 3 if elimination == "paper" else [first + second + third, second + third, third]
+    for stage, gaps in enumerate(allowed):
         at = agent.level_states(0, stage)[0]
-        assert at.threshold == pytest.approx(at.values.max() - 2 * times * agent.level_gap(1))
+        assert at.threshold == pytest.approx(at.values.max() - 2 * gaps)
 
 
 def test_intervals_add_the_gap_of_later_stages_only():
@@ -158,13 +223,14 @@ def test_intervals_add_the_gap_of_later_stages_only():
     settings = {"misspecification": 0.01, "elimination": "interval"}
     agent = fpi.Regret(fpi.OneHot(1, 2), actions=2, horizon=3, scale=0.01, **settings)
     agent.learn(env, 80, seed=0)
-    for stage, later in enumerate([2, 1, 0]):
+    _, second, third = agent.stage_gaps(1)
+    for stage, later in enumerate([second + third, third, 0]):
         at = agent.level_states(0, stage)[0]
         data = agent.dataset(stage, 1).features[: at.covered]
         log_det = np.linalg.slogdet(np.eye(2) + data.T @ data / agent.ridge)[1]
-        errors = agent.theory.alpha(at.covered, log_det, 1) * at.widths + 0.01
+        errors = agent.theory.alpha(at.covered, log_det, 1, stage) * at.widths + 0.01
         assert at.errors == pytest.approx(errors)
-        assert at.threshold == pytest.approx((at.values - errors).max() - 2 * later * agent.level_gap(1))
+        assert at.threshold == pytest.approx((at.values - errors).max() - 2 * later)
 
 
 def test_a_set_follows_the_frozen_data_and_not_later_ones():

@@ -754,3 +754,23 @@ def test_the_time_table(monkeypatch):
     lines = list(time_table())
     assert len(lines) == 2 + len(testbeds.standard())
     assert all(re.fullmatch(r"\| [\w.-]+ (\| \d+\.\d ){3}\|", line) for line in lines[2:])
+
+
+def test_the_worst_perturbation_shifts_starts_and_plays_the_better_half():
+    base = testbeds.LinBandit(d=4, K=3)
+    worst = testbeds.Misspecified(base, 0.1, adversarial=True)
+    rng = np.random.default_rng(0)
+    shifts = [worst.mean(state, 0) - base.mean(state, 0) for state in (worst.start(rng, 0) for _ in range(50))]
+    assert max(shifts) == pytest.approx(0.1) and min(shifts) >= 0
+    shifts = [worst.mean(state, 0) - base.mean(state, 0) for state in worst.held_out(50)]
+    assert max(shifts) == pytest.approx(0.1) and min(shifts) == pytest.approx(-0.1)
+    assert worst.misspecification == 0.1
+
+
+def test_an_adversary_starts_where_most_is_lost():
+    bandit = testbeds.WorstStarts(testbeds.LinBandit(d=4, K=3), candidates=5)
+    first = bandit.base.start(np.random.default_rng(0), 0)
+    assert bandit.start(np.random.default_rng(0), 0) == first  # without a loss all are alike
+    bandit.loss = lambda state: -state[1]
+    rng = np.random.default_rng(0)
+    assert bandit.start(np.random.default_rng(0), 0) == min(bandit.base.start(rng, 0) for _ in range(5))

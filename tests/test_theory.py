@@ -1,6 +1,7 @@
 """The constants of the paper against numbers computed by hand, and what agents make of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,17 +28,76 @@ def test_the_papers_d_and_alpha_by_hand():
     assert PAPER.episodes_bound(0.2) == pytest.approx(2 * D)
 
 
-def test_the_tight_d_is_the_largest_solution_of_the_inequality_it_comes_from():
-    D = TIGHT.dataset_bound(0.2)
-    bound = lambda n: 2 * 3 / 0.2**2 * math.log(1 + n / 1.5)  # noqa: E731
-    assert bound(D) == pytest.approx(D, rel=1e-9)
-    assert bound(1.001 * D) < 1.001 * D
-    assert PAPER.dataset_bound(0.2) > D
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0, 3.0])
+def test_the_tight_d_is_the_most_data_that_the_determinant_has_room_for(epsilon):
+    """Each makes it more than 1 + eps^2 times as large, and it is at most (1 + n / (ridge d))^d times what it was."""
+    constants = Constants(horizon=2, dim=3, ridge=0.05, delta=0.1, misspecification=0.01, theta_bound=4.0)
+    room = lambda n: 3 * math.log(1 + n / 0.15) - n * math.log(1 + epsilon**2)  # noqa: E731
+    D = constants.dataset_bound(epsilon)
+    assert D == int(D) > 0 and room(D) >= 0 > room(D + 1)
 
 
-def test_the_tight_d_is_found_where_there_is_next_to_nothing_to_store():
-    """Here n = 2d ln(1 + n / (ridge d)) holds for 0 only, and steps towards it get ever shorter."""
-    assert 0 < Constants(1, 3, 2.0, 0.1, 0.0, 1.0).dataset_bound(1.0) < 0.1
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("dim", [1, 3])
+def test_no_order_of_features_stores_more_than_the_tight_d(dim, epsilon):
+    """Always the direction that the data know least of, which makes the determinant grow as much as it can."""
+    sigma, stored = 0.1 * np.eye(dim), 0
+    while (phi := np.linalg.eigh(sigma)[1][:, 0]) @ np.linalg.solve(sigma, phi) > epsilon**2:
+        sigma, stored = sigma + np.outer(phi, phi), stored + 1
+    assert stored <= Constants(1, dim, 0.1, 0.1, 0.0, 1.0).dataset_bound(epsilon)
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(0.15, 0.47), (1.0, 0.65)])
+def test_the_tight_d_is_about_half_of_what_the_papers_inequality_allows(epsilon, share):
+    """n <= (2d / eps^2) ln(1 + n / (ridge d)), from min(1, x) <= 2 ln(1 + x), by its largest solution."""
+    constants = Constants(1, 6, 1.0, 0.05, 0.0, 1.0)
+    n = 1e9
+    for _ in range(200):
+        n = 2 * 6 / epsilon**2 * math.log(1 + n / 6)
+    assert constants.dataset_bound(epsilon) < share * n
+
+
+def test_nothing_is_stored_where_the_ridge_leaves_no_doubt():
+    assert Constants(1, 3, 2.0, 0.1, 0.0, 1.0).dataset_bound(1.0) == 0
+
+
+def test_later_stages_have_less_noise_and_bounds_of_their_own():
+    """H = 3: returns deviate like sqrt(3)/2, sqrt(2)/2 and 1/2, and gaps sum over the stages."""
+    bounds = 5.0, 1.0, 2.0
+    constants = Constants(3, 2, 0.5, 0.1, 0.01, bounds)
+    n = constants.dataset_bound(0.25)
+    log_det = 2 * math.log(1 + n / 1.0)
+    alphas = [
+        math.sqrt(left) / 2 * math.sqrt(log_det + 2 * math.log(3 / 0.1)) + math.sqrt(n) * 0.01 + math.sqrt(0.5) * bound
+        for left, bound in zip((3, 2, 1), bounds, strict=True)
+    ]
+    assert [constants.alpha(n, stage=stage) for stage in range(3)] == pytest.approx(alphas)
+    assert constants.gap(0.25) == pytest.approx(2 * sum(0.25 * alpha + 0.01 for alpha in alphas))
+    union = 2 * math.log(2 * 3 * 4 / 0.1)
+    first = math.sqrt(3) / 2 * math.sqrt(log_det + union) + math.sqrt(n) * 0.01 + math.sqrt(0.5) * 5.0
+    assert constants.level_gap(2) == max(constants.stage_gaps(0.25, 2)) == pytest.approx(first / 4 + 0.01)
+    paper = Constants(3, 2, 0.5, 0.1, 0.01, 5.0, "paper")
+    assert paper.alpha(9, stage=2) == paper.alpha(9)
+
+
+def test_a_bound_of_theta_for_each_stage_is_a_setting():
+    agent = fpi.PAC(fpi.OneHot(2, 2), actions=2, horizon=2, theta_bound=[3, 1])
+    assert agent.settings.theta_bound == (3.0, 1.0)
+    assert agent.theory.bias(0) == 3 * agent.theory.bias(1)
+    for wrong, said in (((3.0,), "1 numbers, but there are 2 stages"), ((3.0, 0.0), "one for each stage")):
+        with pytest.raises(InputError, match=said):
+            fpi.PAC(fpi.OneHot(2, 2), actions=2, horizon=2, theta_bound=wrong)
+
+
+def test_what_explain_promises_sums_the_errors_of_the_stages_left():
+    world = fpi.testbeds.HubNet(seed=0)
+    agent = fpi.PAC(world.features, actions=world.actions, horizon=world.horizon, epsilon=0.9, ridge=0.25)
+    agent.learn(world.env(), 400, seed=0)
+    for state in world.held_out(20):
+        why = agent.explain(world.observation(state), 0)
+        later = sum(0.9 * agent.alpha(stage) for stage in range(1, world.horizon))
+        assert why.gap == pytest.approx(2 * why.value_error.max() + 2 * later) or not why.covered
+    assert why.covered or any(agent.explain(world.observation(state), 0).covered for state in world.held_out(20))
 
 
 def test_tight_noise_is_half_the_papers():
@@ -48,7 +108,7 @@ def test_tight_noise_is_half_the_papers():
     assert paper.alpha(100, log_det=1.0) == paper.alpha(100)  # the paper does not look at the data
 
 
-def test_large_epsilon_does_not_shrink_d_below_what_the_proof_gives():
+def test_large_epsilon_does_not_shrink_the_papers_d_below_what_its_proof_gives():
     assert PAPER.dataset_bound(3.0) == PAPER.dataset_bound(1.0)
 
 
@@ -96,6 +156,34 @@ def test_regret_and_mistakes_by_hand():
     assert exact.mistakes_bound(0.99) == exact.mistakes_bound(losses[4]) == pytest.approx(coarse)
     assert exact.mistakes_bound(0.99 * losses[4]) == pytest.approx(later)
     assert exact.mistakes_bound(0.0) == exact.mistakes_bound(1e-300) == math.inf
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.001, 0.4])
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_beginning_where_levels_promise_something_is_no_worse(horizon, kappa):
+    plain = Constants(horizon, 2, 0.3, 0.05, kappa, 1.0)
+    first = plain.first_promising_level()
+    if kappa == 0.4:  # no level promises anything
+        assert first == 1
+        return
+    assert first > 2 and plain.level_gap(first) < 0.5 <= plain.level_gap(first - 1)
+    later = replace(plain, first_level=first)
+    episodes = np.unique(np.geomspace(1, 1e12, 400).round())
+    assert (later.regret_bound(episodes) <= plain.regret_bound(episodes) * (1 + 1e-12)).all()
+    assert later.regret_bound(1e12) < plain.regret_bound(1e12)
+    for epsilon in np.geomspace(1e-4, 2 * horizon, 50):
+        assert later.mistakes_bound(epsilon) <= plain.mistakes_bound(epsilon)
+    skipped = sum(plain.level_episodes(level) for level in range(1, first))
+    some = plain.level_loss(first + 1) * 0.999
+    assert plain.mistakes_bound(some) - later.mistakes_bound(some) == pytest.approx(skipped)
+
+
+def test_the_first_level_may_lose_everything():
+    """H = 1: level 5 is the first, and D_5 + 1 episodes lose up to 1; from level 6 on they lose 4 Delta_5."""
+    exact = Constants(1, 2, 0.3, 0.05, 0.0, 1.0, first_level=5)
+    D = exact.dataset_bound(2.0**-5)
+    assert exact.level_loss(5) == 1 > exact.level_loss(6) == 4 * exact.level_gap(5)
+    assert exact.regret_bound(D + 8) == pytest.approx(D + 1 + 7 * exact.level_loss(6))
 
 
 def test_longer_horizons_lose_the_square_and_fill_every_stage():

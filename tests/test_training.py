@@ -484,6 +484,9 @@ def targets(*rewards, horizon, reward_range):
     assert set(history.returns) == {sum(rewards[:played])}
     assert set(history.lengths) == {played}
     assert all(len(agent.dataset(stage)) == (stage < played) for stage in range(horizon))
+    span = max(reward_range[1], 0) - min(reward_range[0], 0)
+    for stage in range(played):
+        assert agent.dataset(stage).targets == pytest.approx(span * agent.datasets.dataset(stage).targets, rel=1e-15)
     return [agent.dataset(stage).targets.item() for stage in range(played)]
 
 
@@ -495,27 +498,17 @@ def test_after_an_early_end_nothing_more_is_paid():
     assert targets(1.0, 0.25, 0.5, horizon=6, reward_range=(0, 1)) == [1.75, 0.75, 0.5]
 
 
-def test_a_range_is_mapped_to_the_unit_one_and_so_is_the_absorbing_reward():
-    # 1, -2, 4 are 1/2, 0, 1 of the range from -2 to 4; the two stages after the end pay 0, which is 1/3 of it.
-    found = targets(1, -2, 4, horizon=5, reward_range=(-2, 4))
-    np.testing.assert_allclose(found, [1 / 2 + 0 + 1 + 2 / 3, 0 + 1 + 2 / 3, 1 + 2 / 3], rtol=1e-15)
-
-
-def test_a_positive_range_reaches_down_to_zero():
-    # from 0 to 4, where the absorbing reward is 0 of 4
-    np.testing.assert_allclose(targets(1, 4, horizon=4, reward_range=(1, 4)), [1.25, 1.0], rtol=1e-15)
-
-
-def test_a_negative_range_reaches_up_to_zero():
-    # from -4 to 0, where the two stages after the end pay 1 each
-    np.testing.assert_allclose(
-        targets(-4, -1, horizon=4, reward_range=(-4, -1)), [0.0 + 0.75 + 2, 0.75 + 2], rtol=1e-15
-    )
-
-
-def test_a_shorter_horizon_ends_the_episode():
-    # 1, -2 are 1/2, 0; the 4 is never seen, and nothing is absorbing
-    np.testing.assert_allclose(targets(1, -2, 4, horizon=2, reward_range=(-2, 4)), [0.5, 0.0], rtol=1e-15)
+@pytest.mark.parametrize(
+    ("rewards", "horizon", "reward_range", "returns"),
+    [
+        ((1, -2, 4), 5, (-2, 4), [3, 2, 4]),  # the two stages after the end pay 0
+        ((1, 4), 4, (1, 4), [5, 4]),
+        ((-4, -1), 4, (-4, -1), [-5, -1]),
+        ((1, -2, 4), 2, (-2, 4), [-1, -2]),  # a shorter horizon ends the episode: the 4 is never seen
+    ],
+)
+def test_targets_are_sums_of_rewards_in_any_range(rewards, horizon, reward_range, returns):
+    np.testing.assert_allclose(targets(*rewards, horizon=horizon, reward_range=reward_range), returns, rtol=1e-15)
 
 
 def test_the_last_uncovered_step_is_stored_with_what_followed():

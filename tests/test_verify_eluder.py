@@ -26,12 +26,13 @@ HUBS = ClassInstance("hubs", "TableHubs", {"contexts": 20, "m": 2, "K": 2, "R": 
 CLOSE = ClassInstance(  # a candidate near every table
     "close", "TableBandit", {"contexts": 1, "K": 2, "N": 200}, explore="random", episodes=400, walks=1
 )
-SCALED = replace(instances._SCALED, episodes=512, walks=30)  # estimates move while states are frozen
+SCALED = replace(instances._SCALED, scale=0.1, episodes=512, walks=30)  # estimates move while states are frozen
 
 
 def fired(instance, kind=Eluder, seed=1):
     """Claims with violations; rows of a scaled beta are none."""
-    return {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations} & {*report.CLAIMS}
+    found = {counts.claim for counts in run(instance, seed, kind=kind).counts if counts.violations}
+    return mutants.about_values(found & {*report.CLAIMS})
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -104,16 +105,16 @@ class ForgetsToStore(mutants.ForgetsToStore, Eluder):
 
 
 MUTANTS = [
-    (ExploresTooLong, replace(TWO, episodes=400), {"Lemma 24", "Lemma 22 for F"}),
+    (ExploresTooLong, replace(TWO, episodes=400), {"Lemma 24", "Lemma 22 for F", "Lemma 28"}),
     (FollowsTheData, SCALED, {"Lemma 9 for F"}),
-    (DoesNotFreeze, SCALED, {"Lemma 9 for F", "Lemma 10 for F"}),
+    (DoesNotFreeze, SCALED, {"Lemma 9 for F"}),
     (StoresTooMuch, HUBS, {"Lemma 10 for F"}),
     (ShiftsTargets, CLOSE, {"Lemma 25"}),
     (CoversTooEarly, TABLES, {"Lemma 26"}),
     (PlaysTheWorstOfTheAllowed, TABLES, {"Lemma 20a for F"}),
     (SaysItEliminates, TABLES, {"Lemma 20b for F"}),
     (PlaysTheWorst, TWO, {"Lemma 21 for F"}),
-    (ForgetsToStore, TWO, {"Lemma 22 for F"}),
+    (ForgetsToStore, TWO, {"Lemma 22 for F", "Lemma 28"}),
     (PlaysTheWorst, replace(TWO, episodes=16_384), {"Lemma 21 for F", "Theorem 3 for F", "Theorem 4"}),
 ]
 
@@ -149,11 +150,11 @@ TINY = replace(TABLES, episodes=64, walks=2, seeds=1)
 def test_the_command_checks_function_classes_too(only):
     only(TINY, replace(TINY, name="scaled", scale=0.1))
     result = command("--quick", "--workers", "1")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output  # so short a run says nothing of most claims
     for claim in ELUDER_CLAIMS:
         assert f" {claim} " in result.output
     assert "Theorem 4, β × 0.1" in result.output
-    assert max(map(len, result.output.split("Lemma 9 for F:")[0].splitlines())) <= 80
+    assert max(map(len, result.output.split("Constants for F: ")[0].splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -162,8 +163,8 @@ def test_the_command_checks_function_classes_too(only):
 def test_claims_are_chosen_by_their_numbers(only, asked, claims):
     only(TINY)
     result = command("--quick", "--claims", asked, "--workers", "1")
-    assert result.exit_code == 0, result.output
-    table = result.output.split(f"{claims[0]}:")[0]
+    assert "VIOLATED" not in result.output, result.output
+    table = result.output.split(f"{claims[0]}: ")[0]
     assert re.findall(r"(?:Lemma|Theorem) \w+(?: for F)?", table) == claims
 
 

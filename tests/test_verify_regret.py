@@ -16,6 +16,7 @@ from fpi.verify import exact, instances, report
 from fpi.verify.instances import Instance
 from fpi.verify.run import run
 
+PAC_CLAIMS = [name for name, claim in report.CLAIMS.items() if claim.algorithm == "PAC"]
 REGRET_CLAIMS = [name for name, claim in report.CLAIMS.items() if claim.algorithm == "Regret"]
 LevelInstance = partial(Instance, algorithm="Regret")
 ARMS = LevelInstance("arms", "DeepSea", {"N": 1}, ridge=0.3, episodes=1_000, walks=1)
@@ -28,7 +29,8 @@ CORRIDOR = LevelInstance(
 
 def fired(instance, kind=Regret, seed=1):
     """Claims with violations, whatever their scale."""
-    return {counts.claim.split(",")[0] for counts in run(instance, seed, kind=kind).counts if counts.violations}
+    found = run(instance, seed, kind=kind).counts
+    return mutants.about_values(counts.claim.split(",")[0] for counts in found if counts.violations)
 
 
 # --- agents that are broken on purpose ---------------------------------------------------------------------
@@ -96,17 +98,17 @@ class ForgetsToStore(mutants.ForgetsToStore, Regret):
 
 
 MUTANTS = [
-    (ExploresTooLong, SEA, {"Lemma 8"}),
+    (ExploresTooLong, SEA, {"Lemma 8", "Lemma 22"}),
     (FollowsTheData, BANDIT, {"Lemma 9"}),
     (DoesNotFreeze, BANDIT, {"Lemma 9"}),
     (StoresTooMuch, CORRIDOR, {"Lemma 10"}),
-    (ShiftsTargets, BANDIT, {"Lemma 13"}),
+    (ShiftsTargets, BANDIT, {"Lemma 12", "Lemma 13"}),
     (BoastsOfItsWidths, BANDIT, {"Lemma 15"}),
-    (CoversTooEarly, replace(BANDIT, episodes=64), {"Lemma 16"}),
+    (CoversTooEarly, replace(BANDIT, episodes=128), {"Lemma 16", "Lemma 17", "Lemma 21"}),
     (PlaysTheWorstOfTheAllowed, BANDIT, {"Lemma 20a"}),
-    (EliminatesTooMuch, replace(BANDIT, arguments={"d": 3, "K": 20}, episodes=256), {"Lemma 20b"}),
+    (EliminatesTooMuch, replace(BANDIT, arguments={"d": 3, "K": 20}, episodes=700), {"Lemma 20b"}),
     (PlaysTheWorst, replace(ARMS, episodes=1_500), {"Lemma 21"}),
-    (ForgetsToStore, ARMS, {"Lemma 22"}),
+    (ForgetsToStore, ARMS, {"Lemma 22", "Lemma 23"}),
     (PlaysTheWorst, replace(ARMS, episodes=4_000, scale=0.15), {"Lemma 21", "Theorem 2", "Theorem 3"}),
 ]
 
@@ -177,15 +179,15 @@ def test_scaled_agents_owe_what_holds_for_all_of_them():
 def test_both_sections_stand_in_one_table_with_scaled_rows_last():
     coarse = Instance("arms", "DeepSea", {"N": 1}, epsilon=0.5, episodes=40, walks=1, seeds=1)
     verdicts = report.verify([coarse, TINY, replace(TINY, name="scaled", scale=0.1)], workers=1)
-    names = [verdict.claim for verdict in verdicts]
-    assert names[:19] == [name for name, claim in report.CLAIMS.items() if claim.algorithm != "Eluder"]
-    assert [verdict.instances for verdict in verdicts[:8]] == [1] * 7 + [2]
-    assert names[19:] == [
+    names, plain = [verdict.claim for verdict in verdicts], [*PAC_CLAIMS, *REGRET_CLAIMS]
+    assert names[: len(plain)] == plain
+    assert [verdict.instances for verdict in verdicts[: len(PAC_CLAIMS) + 1]] == [1] * len(PAC_CLAIMS) + [2]
+    assert names[len(plain) :] == [
         f"{claim}, α × 0.1" for claim in ("Lemma 16", "Lemma 20a", "Lemma 20b", "Lemma 21", "Theorem 2", "Theorem 3")
     ]
-    assert all(verdict.scaled == (number >= 19) for number, verdict in enumerate(verdicts))
+    assert all(verdict.scaled == (number >= len(plain)) for number, verdict in enumerate(verdicts))
     legend = report.legend(verdicts)
-    assert legend.count("\n") == 21 and "Uniform-PAC" in legend
+    assert all(f"{claim}: " in legend for claim in plain) and "Uniform-PAC" in legend
 
 
 def command(*arguments):
@@ -195,7 +197,7 @@ def command(*arguments):
 def test_the_command_checks_section_5_too(monkeypatch):
     monkeypatch.setattr(instances, "QUICK", (TINY, replace(TINY, name="scaled", scale=0.1)))
     result = command("--quick", "--workers", "1")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output  # so short a run says nothing of most claims
     for claim in REGRET_CLAIMS:
         assert f" {claim} " in result.output
     assert "Theorem 3, α × 0.1" in result.output
@@ -205,7 +207,7 @@ def test_the_command_checks_section_5_too(monkeypatch):
 def test_the_command_runs_only_what_the_chosen_claims_need(monkeypatch):
     monkeypatch.setattr(instances, "QUICK", (Instance("none", "no such family"), TINY))
     result = command("--quick", "--claims", "20, T2", "--workers", "1")
-    assert result.exit_code == 0, result.output
+    assert "VIOLATED" not in result.output, result.output
     rows = [" ".join(line.split()[:2]) for line in result.output.split("Lemma 20a:")[0].splitlines()]
     assert [row for row in rows if row.startswith(("Lemma", "Theorem"))] == ["Lemma 20a", "Lemma 20b", "Theorem 2"]
 

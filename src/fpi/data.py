@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,12 +43,16 @@ class Dataset:
     """phi(s, a), one row per datum, all blocks side by side."""
     actions: NDArray[np.int64]
     targets: NDArray[np.float64]
-    """The observed returns, in units of [0, 1] a stage."""
+    """The observed returns."""
     episodes: NDArray[np.int64]
     """The episode each came from, counted from 0."""
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def times(self, span: float) -> Dataset:
+        """The same with targets in units of rewards, of which estimators see the returns divided by their span."""
+        return replace(self, targets=span * self.targets)
 
 
 class Estimator(Protocol):

@@ -50,7 +50,7 @@ _KNOWN_RANGES: dict[tuple[str, int], tuple[float | tuple[float, float], ...]] = 
 
 @dataclass(frozen=True)
 class RewardRange:
-    """The range of raw rewards, extended to contain 0, which every stage after an early end pays."""
+    """The smallest and the largest reward of one step. Divided by `span`, no H of them add up to more than H."""
 
     low: float
     high: float
@@ -61,8 +61,22 @@ class RewardRange:
                 f"reward_range=({self.low}, {self.high}) is not a range: it takes two finite numbers, the "
                 "smaller first. Give the smallest and the largest reward of a single step."
             )
-        object.__setattr__(self, "low", min(float(self.low), 0.0))
-        object.__setattr__(self, "high", max(float(self.high), 0.0))
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+
+    @property
+    def span(self) -> float:
+        """From the smallest to the largest reward or 0, which every stage after an early end pays."""
+        return max(self.high, 0.0) - min(self.low, 0.0)
+
+    @property
+    def noise(self) -> float:
+        """Rewards, divided by the span, are subGaussian with this (Hoeffding's lemma): 1/2 or less."""
+        return (self.high - self.low) / (2 * self.span)
+
+    def value_range(self, stages: int) -> tuple[float, float]:
+        """Between what the rewards of so many stages, divided by the span, add up to, early ends included."""
+        return stages * min(self.low, 0.0) / self.span, stages * max(self.high, 0.0) / self.span
 
     def check(self, reward: float, step: int) -> None:
         """Raise EnvironmentMismatch when the reward of this step is not in the range."""

@@ -82,12 +82,14 @@ class RunConfig:
 
     def _make_class(self, described: FeatureMap | None) -> FunctionClass:
         assert self.function_class is not None
-        horizon = self.arguments["horizon"]
+        settings = ALGORITHMS[self.algorithm](**self.arguments)
+        rewards = envs.RewardRange(*settings.reward_range)
+        low, high = rewards.value_range(settings.horizon)
         if described is not None:
-            ball = LinearBall(described, radius=self.function_class["radius"], max_value=horizon)
+            ball = LinearBall(described, radius=self.function_class["radius"], min_value=low, max_value=high)
             ball.log_covering(1.0)  # complains of too many features
             return ball
-        candidates = FiniteClass(_candidates(self.make_env()), max_value=horizon)
+        candidates = FiniteClass(_candidates(self.make_env()) / rewards.span, min_value=low, max_value=high)
         if candidates.to_config() is None:
             raise InputError(
                 f"{candidates.size:,} candidate functions are more than a model file can hold. Ask for a smaller "

@@ -80,6 +80,13 @@ def _check_freeze(name: str, freeze: Any) -> None:
         raise InputError(f'{name} is {freeze!r}; pass "exact", "never", or how many prefixes to keep.')
 
 
+def _check_first_level(name: str, level: Any) -> None:
+    if not isinstance(level, str):
+        check_whole(name, level, least=1)
+    elif level != "auto":
+        raise InputError(f'{name} is {level!r}; pass the number of a level, or "auto".')
+
+
 def _check_range(name: str, ends: Any) -> None:
     if not (isinstance(ends, tuple | list) and len(ends) == 2):
         raise InputError(f"{name} is {ends!r}; pass the smallest and the largest reward, (low, high).")
@@ -87,14 +94,18 @@ def _check_range(name: str, ends: Any) -> None:
         check_real(f"an end of {name}", end, "a finite number", lambda x: True)
 
 
-Explore = Annotated[
-    Literal["first", "widest", "greedy", "random"],
-    Setting(
-        "Which uncovered action to try: random (by a seeded hash), first (lowest number), widest (least known) or "
-        "greedy (best estimate).",
-        metavar="RULE",
-    ),
-]
+def _check_bounds(name: str, bound: Any) -> None:
+    for each in bound if isinstance(bound, tuple | list) else (bound,):
+        check_real(name, each, "a finite number above 0, one for each stage, or None", lambda x: x > 0)
+
+
+_EXPLORING = Setting(
+    "Which uncovered action to try: random (by a seeded hash), first (lowest number), widest (least known), greedy "
+    "(best estimate) or, with levels, optimistic (largest estimate plus its error).",
+    metavar="RULE",
+)
+Explore = Annotated[Literal["first", "widest", "greedy", "random"], _EXPLORING]
+LevelExplore = Annotated[Literal["first", "widest", "greedy", "random", "optimistic"], _EXPLORING]
 
 
 Elimination = Annotated[
@@ -114,7 +125,7 @@ class Settings:
 
     actions: Annotated[int, Setting("Number of actions.", _whole(1))]
     horizon: Annotated[int, Setting("H, the stages (steps) of an episode.", _whole(1), "STEPS")]
-    explore: Explore
+    explore: LevelExplore
     delta: Annotated[
         float,
         Setting(
@@ -123,20 +134,31 @@ class Settings:
     ] = 0.05
     misspecification: Annotated[
         float,
-        Setting("kappa: how far Q^pi may be from linear.", _real("a finite number of at least 0", lambda x: x >= 0)),
+        Setting(
+            "kappa: how far Q^pi may be from linear, divided by the span of rewards.",
+            _real("a finite number of at least 0", lambda x: x >= 0),
+        ),
     ] = 0.0
     theta_bound: Annotated[
-        float | None,
+        float | tuple[float, ...] | None,
         Setting(
-            "Bound on |theta^pi|.", _real("a finite number above 0, or None", lambda x: x > 0), none="√features × H"
+            "Bound on |theta^pi|, divided by the span of rewards: a number, or one for each stage.",
+            _check_bounds,
+            none="√features × H",
         ),
     ] = None
     constants: Annotated[
         Literal["tight", "paper"],
-        Setting("tight uses that rewards in [0, 1] are 1/2-subGaussian, paper the paper's looser 1."),
+        Setting("tight is as tight as the proofs allow, paper as the paper has them."),
     ] = "tight"
     reward_range: Annotated[
-        tuple[float, float], Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH")
+        tuple[float, float],
+        Setting(
+            "Smallest and largest reward of one step. Their span, from the smaller of low and 0 to the larger of high "
+            "and 0, is the unit of misspecification, theta_bound and function classes.",
+            _check_range,
+            "LOW HIGH",
+        ),
     ] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
@@ -144,6 +166,12 @@ class Settings:
             known.check(getattr(self, known.name))
         check_cells("horizon x actions", self.horizon * self.actions, "Use a shorter horizon.")
         object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+        if isinstance(self.theta_bound, tuple | list):
+            object.__setattr__(self, "theta_bound", tuple(float(bound) for bound in self.theta_bound))
+            if len(self.theta_bound) != self.horizon:
+                raise InputError(
+                    f"theta_bound has {len(self.theta_bound)} numbers, but there are {self.horizon} stages."
+                )
 
 
 def check_cells(product: str, cells: int, advice: str) -> None:
@@ -195,7 +223,7 @@ class PACSettings(Settings):
 class LevelSettings(Settings):
     """What agents with accuracy levels have in common."""
 
-    explore: Explore = "greedy"
+    explore: LevelExplore = "greedy"
     scale: Annotated[
         float,
         Setting(
@@ -221,6 +249,15 @@ class RegretSettings(LevelSettings):
             none="1/H",
         ),
     ] = None
+    first_level: Annotated[
+        str | int,
+        Setting(
+            "The level to begin with, 1 in the paper. auto: the first whose policy is promised to lose less than H; "
+            "those before cost episodes and promise nothing.",
+            _check_first_level,
+            "LEVEL",
+        ),
+    ] = 1
     max_level: Annotated[
         int | None,
         Setting("The last level to test and store.", _whole(1), none="as many as misspecification allows, at most 40"),

@@ -257,16 +257,14 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
 
 
 def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
-    """Stage and action of the step to store, and the return from there on in units of [0, 1] a stage.
+    """Stage and action of the step to store, and the return from there on, divided by the span of rewards.
 
-    An early end is an absorbing state of raw reward 0.
+    An early end is an absorbing state of reward 0.
     """
     stage = play.stored_stage
     if stage < 0:
         return None
-    low, high = learner.rewards.low, learner.rewards.high
-    stages = learner.horizon - stage  # absorbing ones pay the raw reward 0
-    return stage, play.actions[stage], (math.fsum(play.rewards[stage:]) - stages * low) / (high - low)
+    return stage, play.actions[stage], math.fsum(play.rewards[stage:]) / learner.rewards.span
 
 
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:

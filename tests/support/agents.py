@@ -17,7 +17,7 @@ def assert_same_data(agent, literal):
         data = agent.dataset(*np.atleast_1d(cell).tolist())
         np.testing.assert_array_equal(data.actions, expected.actions)
         np.testing.assert_array_equal(data.episodes, expected.episodes)
-        np.testing.assert_allclose(data.targets, expected.targets, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(data.targets, literal.unit * np.array(expected.targets), rtol=0, atol=1e-11)
         if len(expected):
             np.testing.assert_array_equal(data.features, np.array(expected.features, np.float64))
     assert agent.data_stored == sum(len(expected) for _, expected in cells)

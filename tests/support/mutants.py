@@ -3,6 +3,14 @@
 import numpy as np
 
 
+def about_values(claims):
+    """Without the rows that compare with definitions: they see most mutants too, see test_verify_mutants.py."""
+    return {claim for claim in claims if claim.split()[0] in ("Lemma", "Theorem") and claim not in STRUCTURAL}
+
+
+STRUCTURAL = ("Lemma 7", "Lemma 11", "Lemma 19")
+
+
 class StoresTooMuch:
     """Stores data from before the last uncovered step, whose returns depend on exploring actions."""
 

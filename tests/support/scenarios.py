@@ -56,6 +56,8 @@ CompiledEnv = named(compiled, "CompiledEnv", "Twin")
 StaleLog = named(compiled if hasattr(compiled, "StaleLog") else fpi, "StaleLog")
 MAX_VALUE = next(name for name in ("max_value", "top") if name in inspect.signature(classes.FiniteClass).parameters)
 
+DIVIDED = "min_value" in inspect.signature(classes.FiniteClass).parameters  # rewards were shifted before
+
 IN_FILES = {"max_value": "top"}
 """What files call a tensor or a setting, and what they called it first."""
 
@@ -318,10 +320,10 @@ def ball(name: str, kind: str = "LinearBall") -> tuple[Make, Make]:
     return lambda: getattr(classes, kind)(features(), radius=1.0, **options), env
 
 
-def cells() -> Any:
+def cells(**options: Any) -> Any:
     number = STATES * ACTIONS
     cell_of = lambda state, stage: ACTIONS * state + np.arange(ACTIONS)  # noqa: E731
-    return classes.Aggregation(cell_of, cells=number, actions=ACTIONS, **{MAX_VALUE: STAGES})
+    return classes.Aggregation(cell_of, cells=number, actions=ACTIONS, **{MAX_VALUE: STAGES}, **options)
 
 
 CLASSES: dict[str, tuple[Make, Make]] = {
@@ -445,7 +447,8 @@ def _settings() -> Iterator[tuple[str, Row]]:
     bumps = FEATURES["RBF"][0]
     yield "PAC, other rewards", partial(learner, pac(reward_range=(-3, 5)), tiles, partial(POINTS, **wide))
     yield "Regret, other rewards", partial(learner, regret(reward_range=(-3, 5)), tiles, partial(POINTS, **wide))
-    yield "Eluder, other rewards", partial(learner, eluder(reward_range=(-3, 5)), cells, partial(IDS, **wide))
+    below = partial(cells, min_value=-STAGES) if DIVIDED else cells
+    yield "Eluder, other rewards", partial(learner, eluder(reward_range=(-3, 5)), below, partial(IDS, **wide))
     yield "PAC, uneven rewards", partial(learner, pac(explore="greedy"), tiles, uneven)
     yield "Regret, uneven rewards", partial(learner, regret(), tiles, uneven)
     yield "PAC, a tiny ridge", partial(learner, pac(ridge=1e-8, epsilon=0.3), bumps, uneven)

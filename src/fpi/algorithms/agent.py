@@ -101,6 +101,8 @@ class Agent:
         self.horizon = int(settings.horizon)
         self.rewards = RewardRange(*settings.reward_range)
         self.training_state = TrainingState()
+        self.shifted = False
+        """From a file of before rewards were divided only: its targets are those of rewards raised to 0 and above."""
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
         self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
         self._warned = False
@@ -165,11 +167,20 @@ class Agent:
         faster. `env` must then be as `gymnasium.make` makes it, or in an `fpi.ActionGrid`, and there is no `callback`.
         """
         play = training.find_engine(engine)
+        self.check_not_shifted()
         self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
         try:
             return play(self, env, episodes, seed, progress, callback)
         finally:
             self._finish_pending()
+
+    def check_not_shifted(self) -> None:
+        """Raise InputError unless targets are as they are stored now."""
+        if self.shifted:
+            raise InputError(
+                "this agent was saved when fpi still shifted negative rewards, and its frozen decisions rest on "
+                "shifted targets: it predicts, but to learn or explain make a new one."
+            )
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 5 to 8: end an episode and store its last uncovered step, if there was one."""
@@ -257,6 +268,7 @@ class Agent:
             "features": features,
             "samples": [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples if features is None],
             "trail": training_state,
+            "shifted": self.shifted,
             "notes": self.notes,
         }
         model_files.write(path, tensors, meta)
@@ -268,7 +280,8 @@ def linear_constants(agent: Agent, ridge: float, **others: Any) -> Constants:
     if not dim:
         raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
     bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * agent.horizon
-    return Constants(agent.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, **others)
+    noise = agent.rewards.noise
+    return Constants(agent.horizon, dim, ridge, s.delta, s.misspecification, bound, s.constants, noise=noise, **others)
 
 
 SAMPLES = 16
@@ -306,8 +319,13 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
                 f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
                 "hold. Pass it: fpi.load(path, features=...)."
             )
+        settings = dict(meta["settings"])
+        low, high = settings.get("reward_range", (0.0, 1.0))
+        shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
+        if shifted:
+            settings["reward_range"] = 0.0, max(high, 0.0) - low  # which the agent took them for
         try:
-            agent = kind.make(features, **meta["settings"])
+            agent = kind.make(features, **settings)
         except InputError as error:
             if meta["features"] is None:
                 raise ModelFileError(f"what was given for {path} is not what it was learned with: {error}") from error
@@ -316,6 +334,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
             _recognise(agent, path, tensors, meta["samples"])
         agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
         agent.training_state = _training_state(meta["trail"], tensors.get("visits"), agent)
+        agent.shifted = shifted
         agent.notes = dict(meta["notes"])
     except ModelFileError:
         raise

@@ -22,11 +22,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpi.algorithms.agent import init_from_settings
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import LevelBounds
-from fpi.envs import Env
+from fpi.envs import Env, RewardRange
 from fpi.errors import InputError
 from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.function_classes.datasets import ClassDatasets
@@ -59,15 +60,17 @@ class Eluder(LeveledAgent):
         actions, horizon = settings.actions, settings.horizon
         if not isinstance(function_class, FunctionClass):
             raise InputError(
-                f"{function_class!r} is not a function class: it needs rows, log_covering and prefixes, as "
-                "fpi.function_classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
+                f"{function_class!r} is not a function class: it needs min_value, max_value, rows, log_covering and "
+                "prefixes, as fpi.function_classes.FunctionClass says. For features there are fpi.PAC and fpi.Regret."
             )
         if function_class.actions != actions:
             raise InputError(f"actions is {actions}, but the function class has values for {function_class.actions}.")
-        if function_class.max_value < horizon * (1 - 1e-9):
+        low, high = RewardRange(*settings.reward_range).value_range(horizon)
+        if function_class.min_value > low + 1e-9 * horizon or function_class.max_value < high - 1e-9 * horizon:
             raise InputError(
-                f"the functions go up to {function_class.max_value:g}, but the rewards of {horizon} stages may add up "
-                f"to {horizon}. Make the class with max_value={horizon}."
+                f"the functions go from {function_class.min_value:g} to {function_class.max_value:g}, but the rewards "
+                f"of {horizon} stages, divided by their span, may add up to anything from {low:g} to {high:g}. Make "
+                f"the class with min_value={low:g} and max_value={high:g}."
             )
         self.function_class = function_class
         self.levels = max(1, math.floor(math.log2(settings.episodes)))  # L-bar - 1
@@ -93,20 +96,27 @@ class Eluder(LeveledAgent):
 
     # --- the constants of the appendix --------------------------------------------------------------------------------
 
-    def beta(self, level: int, k: int) -> float:
-        """beta*_k(F, delta / 4Hl^2, 1 / T^2), the radius of F_k, times `scale`."""
+    def beta(self, level: int, k: int, stage: int = 0) -> float:
+        """beta*_k(F, delta / 4Hl^2, 1 / T^2), the radius of F_k, times `scale`. Later stages have less noise."""
         alpha = self.settings.episodes**-2.0
         share = level_delta(self.settings.delta, self.horizon, level)
         covering = self.function_class.log_covering(alpha)
-        return self.settings.scale * beta(k, covering, self.horizon, share, alpha, mode=self.settings.constants)
+        apart = self.function_class.max_value - self.function_class.min_value
+        mode, noise = self.settings.constants, self.rewards.noise * math.sqrt(1 - stage / self.horizon)
+        radius = beta(k, covering, self.horizon, share, alpha, mode=mode, noise=noise, apart=apart)
+        return self.settings.scale * radius
 
-    def level_gap(self, level: int) -> float:
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
         """Delta_l = 2^-l."""
-        return 2.0**-level
+        return np.full(self.horizon, 2.0**-level)
 
     def dataset_bound(self, level: int) -> int:
         """D_l: no stage stores more data of this level."""
         return dataset_bound(self.function_class, 2.0**-level, lambda k: self.beta(level, k), self.settings.episodes)
+
+    def optimism(self, stage: int, level: int) -> float:
+        """Widths are errors."""
+        return 1.0
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """If the width of F_k is w, then |f_k - Q^pi| <= w: the true function is in F_k."""

@@ -10,7 +10,7 @@ Level l is Algorithm 1 with accuracy 2^-l on datasets of its own. With D^(l) the
     pi^(l)(s)   = argmax of Q^(l)(s, a) over A^(l)(s)                                                 eq. (8)
 
 None of these changes any more once I^(1)(s), ..., I^(l)(s) are true. Algorithm 2, in every episode t:
-  3      l = min(t, L-bar)
+  3      l = min(t, L-bar); min(t + l_1 - 1, L-bar) if it begins with level l_1, at which all actions are allowed
   5      for every stage h:
   6-8      if I^(1)(s), ..., I^(l)(s) are true: play pi^(l)(s)
   9-13     else h_t = h, l = the first level whose I^(l)(s) is false, play an uncovered action of A^(l)(s)
@@ -39,7 +39,7 @@ from fpi.training import TrainingState
 
 
 class LevelState(NamedTuple):
-    """A state at one level. Values are in units of [0, 1] a stage."""
+    """A state at one level. Values are in units of your rewards."""
 
     level: int
     covered: int | None
@@ -50,7 +50,8 @@ class LevelState(NamedTuple):
     """The allowed actions that the level's data do not cover."""
     values: NDArray[np.float64]
     widths: NDArray[np.float64]
-    """Both at k^(l)(s), or on all data of the level; NaN for actions that are not allowed."""
+    """Both at k^(l)(s), or on all data of the level; NaN for actions that are not allowed. Widths are what is compared
+    with 2^-l."""
     action: int | None
     """pi^(l)(s), where covered."""
     survives: NDArray[np.bool_] | None
@@ -60,25 +61,30 @@ class LevelState(NamedTuple):
     threshold: float
     """Elimination threshold: what value plus error has to reach, eq. (7)."""
 
+    def times(self, span: float) -> LevelState:
+        """The same in units of rewards, of which estimators see the returns divided by their span."""
+        return self._replace(values=span * self.values, errors=span * self.errors, threshold=span * self.threshold)
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of your rewards."""
 
     action: int
     """What `predict` answers."""
     covered: bool
-    """Level 1 at least covers the state."""
+    """The first level at least covers the state."""
     level: int
     """The last level that covers it, 0 if none does."""
     freezing_index: int | None
     """k^(l)(s) of that level: size of the prefix that the decision rests on."""
     level_states: tuple[LevelState, ...]
-    """The state at every level up to the first that does not cover it: action sets, values, widths."""
+    """The state at every level, from the first, up to one that does not cover it: action sets, values, widths."""
     reasons: tuple[str, ...]
     """One for every action: still a candidate, or where and why it was eliminated."""
     gap: float
-    """With probability 1 - delta the policy of that level loses at most this from here on; at most the stages left."""
+    """With probability 1 - delta the policy of that level loses at most this from here on; at most the span of rewards
+    times the stages left."""
     vacuous: bool
     """The bound is no better than the trivial one."""
     scale: float
@@ -86,13 +92,17 @@ class Explanation:
 
     @property
     def values(self) -> Any:
-        """Estimates at the last level that covers the state, or at level 1 on all its data."""
-        return self.level_states[max(self.level, 1) - 1].values
+        """Estimates at the last level that covers the state, or at the first on all its data."""
+        return self._last.values
 
     @property
     def widths(self) -> Any:
         """Widths, like `values`."""
-        return self.level_states[max(self.level, 1) - 1].widths
+        return self._last.widths
+
+    @property
+    def _last(self) -> LevelState:
+        return next((each for each in self.level_states if each.level == self.level), self.level_states[0])
 
     def __str__(self) -> str:
         state = f"covered up to level {self.level}" if self.covered else "not covered yet"
@@ -110,6 +120,8 @@ class LeveledAgent(Agent):
 
     levels: int
     """The last level that is tested and stored, L-bar - 1 or less."""
+    first_level: int = 1
+    """The first that is."""
     played: tuple[int, ...]
     """l_h of the last episode, for every step."""
 
@@ -120,12 +132,20 @@ class LeveledAgent(Agent):
         self.playing: list[int] = []  # l_h of the episode under way
         self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
-    def level_gap(self, level: int) -> float:
-        """Delta_l, the accuracy of level l."""
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
+        """Delta_l of every stage, the accuracy of level l, in spans of rewards."""
         raise NotImplementedError
+
+    def level_gap(self, level: int) -> float:
+        """Delta_l, where it is largest."""
+        return float(self.stage_gaps(level).max())
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """(factor, bias): with high probability estimates at this prefix err by at most factor * width + bias."""
+        raise NotImplementedError
+
+    def optimism(self, stage: int, level: int) -> float:
+        """How many widths the exploring rule "optimistic" adds to an estimate."""
         raise NotImplementedError
 
     def margins(self, stage: int, level: int, prefix: int) -> tuple[float, float, float]:
@@ -135,31 +155,36 @@ class LeveledAgent(Agent):
         every later stage. The first part may follow the data at the frozen prefix, which stay; the second is about
         other states, whose prefixes are their own, so it must be a constant.
         """
-        gap = self.level_gap(level)
+        errors = self.errors(stage, level, prefix) if self.settings.elimination == "interval" else (0.0, 0.0)
+        return *errors, self.slack(stage, level)
+
+    def slack(self, stage: int, level: int) -> float:
+        """The part of the threshold that is a constant."""
         if self.settings.elimination == "paper":
-            return 0.0, 0.0, 2 * self.horizon * gap
-        if self.settings.elimination == "stage":
-            return 0.0, 0.0, 2 * (self.horizon - stage) * gap
-        return *self.errors(stage, level, prefix), 2 * (self.horizon - stage - 1) * gap
+            return 2 * self.horizon * self.level_gap(level)
+        first = stage if self.settings.elimination == "stage" else stage + 1
+        return 2 * float(self.stage_gaps(level)[first:].sum())
 
     def begin_episode(self, training_state: TrainingState) -> Act:
         """Lines 3 to 13 of an episode; `training.learn` and `Agent.end_episode` do the rest."""
         assert training_state.seed is not None
         seed, episode = training_state.seed, training_state.episodes
-        level = min(episode + 1, self.levels + 1)  # line 3
-        self.playing = playing = []
+        playing: list[int] = []
+        self.playing = playing
 
         def play(observation: Any, stage: int) -> tuple[int, bool]:
-            nonlocal level
+            level = playing[-1] if playing else None
             action, level, explores = self.act(observation, stage, level, seed, episode)
             playing.append(level)
             return action, explores
 
         return play
 
-    def act(self, observation: Any, stage: int, level: int, seed: int, episode: int) -> tuple[int, int, bool]:
-        """Lines 6 to 13: the action, the new l, and whether this step explores."""
+    def act(self, observation: Any, stage: int, level: int | None, seed: int, episode: int) -> tuple[int, int, bool]:
+        """Lines 6 to 13: the action, the new l, and whether this step explores. There is no l before the first step."""
         rows = self.datasets.rows(observation, stage)
+        if level is None:  # line 3; only features that were called show what the first level is
+            level = min(episode + self.first_level, self.levels + 1)
         levels = self.ladder(rows, observation, stage, min(level, self.levels))
         last = levels[-1]
         if last.action is not None:  # lines 6 to 8
@@ -174,11 +199,12 @@ class LeveledAgent(Agent):
         super().end_episode(training_state, explored)
 
     def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:
-        """The state at levels 1, 2, ... up to the first that does not cover it, and at most to `top`."""
+        """The state at every level from the first up to one that does not cover it, and at most to `top`."""
         key = self.datasets.key(observation, stage)
         frozen = self._frozen.get((stage, key), []) if key is not None else []
-        levels = frozen[:top]
-        while len(levels) < top and not (levels and levels[-1].covered is None):
+        count = top - self.first_level + 1
+        levels = frozen[:count]
+        while len(levels) < count and not (levels and levels[-1].covered is None):
             levels.append(self._next_level(rows, stage, levels, key if remember else None))
         if remember and key is not None and len(levels) > len(frozen):
             self._frozen[stage, key] = [each for each in levels if each.covered is not None]
@@ -186,7 +212,7 @@ class LeveledAgent(Agent):
 
     def _next_level(self, rows: Any, stage: int, below: list[LevelState], key: Hashable | None = None) -> LevelState:
         """The state one level above those it is frozen at."""
-        level = len(below) + 1
+        level = self.first_level + len(below)
         allowed = below[-1].survives if below else self._everything
         assert allowed is not None
         k, values, widths, uncovered = self.datasets.look(rows, stage, level, allowed, key)
@@ -201,7 +227,9 @@ class LeveledAgent(Agent):
         """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
         last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
-        values = level_states[-2].values if last.level > 1 else last.values
+        values = level_states[-2].values if len(level_states) > 1 else last.values
+        if self.settings.explore == "optimistic":
+            values = last.values + self.optimism(stage, last.level) * last.widths
         rule = EXPLORING[self.settings.explore]
         action: int = explore(rule, last.uncovered, last.widths, values, seed, episode, stage)
         return action
@@ -209,27 +237,33 @@ class LeveledAgent(Agent):
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def level_states(self, observation: Any, stage: int) -> tuple[LevelState, ...]:
-        """The state at levels 1, 2, ... up to the first that does not cover it, by the data so far."""
+        """The state at every level from the first up to one that does not cover it, by the data so far."""
+        self.check_not_shifted()
+        return tuple(each.times(self.rewards.span) for each in self._standing(observation, stage))
+
+    def _standing(self, observation: Any, stage: int) -> list[LevelState]:
+        """The same, as it is decided on: divided by the span of rewards."""
         self.check_stage(stage)
         rows = self.datasets.rows(observation, stage)
-        top = min(self.episodes + 1, self.levels)
-        frozen = len(self._frozen.get((stage, self.datasets.key(observation, stage)), ()))
-        return tuple(self.ladder(rows, observation, stage, max(top, frozen), remember=False))
+        top = min(self.episodes + self.first_level, self.levels)
+        frozen = self._frozen.get((stage, self.datasets.key(observation, stage)), ())
+        top = max([top, *(each.level for each in frozen[-1:])])
+        return self.ladder(rows, observation, stage, top, remember=False)
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
 
         While learning, during learning the level also depends on earlier states of the episode; here it does not.
         """
-        level_states = self.level_states(observation, stage)
+        level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)
         if action is not None:
             return Decision(action, True)
         return Decision(self._explore(level_states, *self._draw(episode), stage), False)
 
     def greedy(self, observation: Any, stage: int) -> int:
-        """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on all data of level 1."""
-        level_states = self.level_states(observation, stage)
+        """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on the first's data."""
+        level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)
         return int(best(level_states[0].values, level_states[0].allowed)) if action is None else action
 
@@ -239,15 +273,15 @@ class LeveledAgent(Agent):
         level_states = self.level_states(observation, stage)
         frozen = [level_state for level_state in level_states if level_state.covered is not None]
         left = self.horizon - stage
-        gap = min(left, 2 * left * self.level_gap(len(frozen))) if frozen else left
+        gap = min(left, 2 * self.stage_gaps(frozen[-1].level)[stage:].sum()) if frozen else left
         return Explanation(
             action=action,
             covered=bool(frozen),
-            level=len(frozen),
+            level=frozen[-1].level if frozen else 0,
             freezing_index=frozen[-1].covered if frozen else None,
             level_states=level_states,
             reasons=tuple(_reason(a, level_states) for a in range(self.actions)),
-            gap=float(gap),
+            gap=float(self.rewards.span * gap),
             vacuous=not gap < left,
             scale=float(self.settings.scale),
         )
@@ -258,7 +292,7 @@ class LeveledAgent(Agent):
         if not (is_whole(level) and 1 <= level <= self.levels):
             raise InputError(f"level is {level!r}; this agent has levels 1 to {self.levels}.")
         data: Dataset = self.datasets.dataset(stage, level)
-        return data
+        return data.times(self.rewards.span)
 
 
 def _frozen_action(level_states: Sequence[LevelState]) -> int | None:

@@ -45,7 +45,7 @@ from fpi.training import TrainingState
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the agent acts as it does at one state, and what it knows there. Values are in units of [0, 1] a stage."""
+    """Why the agent acts as it does at one state, and what it knows there. Values are in units of your rewards."""
 
     action: int
     """What `predict` answers."""
@@ -56,7 +56,7 @@ class Explanation:
     prefix: int
     """How many data the values rest on: k_t(s) under exact freezing, all of them at an uncovered state."""
     widths: NDArray[np.float64]
-    """|phi(s, a)| at that prefix, per action."""
+    """|phi(s, a)| at that prefix, per action: what is compared with epsilon."""
     values: NDArray[np.float64]
     """Q~(s, a) at that prefix, per action."""
     level: int | None
@@ -66,7 +66,7 @@ class Explanation:
     gap: float
     """With probability 1 - delta the policy loses at most this from here on (Lemma 6); infinite while uncovered."""
     vacuous: bool
-    """The gap bound is no better than the trivial one, the number of stages left."""
+    """The gap bound is no better than the trivial one, the span of rewards times the number of stages left."""
     advice: str
     """What would make a vacuous bound bite; empty if it is not vacuous."""
 
@@ -163,27 +163,28 @@ class PAC(Agent):
 
     def explain(self, observation: Any, stage: int) -> Explanation:
         """What the agent would do here, why, and what the theory promises."""
+        self.check_not_shifted()
         frozen, prefix, widths, values, _ = self._frozen_values(observation, stage)
         alpha = self.alpha(stage, prefix)
         errors = (
             np.full(self.actions, math.inf) if math.isinf(alpha) else alpha * widths + self.settings.misspecification
         )
-        left = self.horizon - stage
+        left, span = self.horizon - stage, self.rewards.span
         gap = math.inf
         if frozen is not None:
-            later = max(self.alpha(h) for h in range(stage, self.horizon))
-            worst = later * self.settings.epsilon + self.settings.misspecification
-            gap = 2 * float(errors.max()) + 2 * (left - 1) * worst  # Lemma 6, from this stage on
+            later = sum(self.alpha(h) for h in range(stage + 1, self.horizon)) * self.settings.epsilon
+            later += (left - 1) * self.settings.misspecification
+            gap = 2 * float(errors.max()) + 2 * later  # Lemma 6, from this stage on
         return Explanation(
             action=self.predict(observation, stage),
             covered=frozen is not None,
             freezing_index=frozen,
             prefix=prefix,
             widths=widths,
-            values=values,
+            values=span * values,
             level=None,
-            value_error=errors,
-            gap=gap,
+            value_error=span * errors,
+            gap=span * gap,
             vacuous=not gap < left,
             advice="" if gap < left else self._advice(frozen is not None),
         )
@@ -204,13 +205,16 @@ class PAC(Agent):
     def dataset(self, stage: int) -> Dataset:
         """The data of one stage: features, actions, targets and episode numbers, in order."""
         self.check_stage(stage)
-        return self.datasets.dataset(stage)
+        return self.datasets.dataset(stage).times(self.rewards.span)
 
     # --- the constants of Section 4.2 ---------------------------------------------------------------------------------
 
     @property
     def theory(self) -> Constants:
-        """The constants of the analysis for these settings; needs features that have shown their dimension."""
+        """The constants of the analysis for these settings; needs features that have shown their dimension.
+
+        Losses are in spans of rewards, see `fpi.envs.RewardRange`.
+        """
         return linear_constants(self, self.settings.ridge)
 
     @property
@@ -222,11 +226,11 @@ class PAC(Agent):
         """|Q~_k(s, a) - Q^pi(s, a)| <= alpha |phi(s, a)| + kappa with probability 1 - delta (Lemma 4).
 
         "paper" is the paper's constant. "tight" uses the data at hand: their number and log determinant at the prefix
-        (None: all of them). Infinite without exact freezing, since stored returns then go stale.
+        (None: all of them). Infinite without exact freezing, since stored returns then go stale. In spans of rewards.
         """
         if self.settings.window != UNLIMITED:
             return math.inf
         if self.settings.constants == "paper":
-            return self.theory.alpha(self.dataset_bound)
+            return self.theory.alpha(self.dataset_bound, stage=stage)
         n = self.datasets.size(stage) if prefix is None else prefix
-        return self.theory.alpha(n, self.datasets.log_det(stage, n))
+        return self.theory.alpha(n, self.datasets.log_det(stage, n), stage=stage)

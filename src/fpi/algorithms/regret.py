@@ -19,13 +19,18 @@ at level l; levels fill up after H D_l episodes. Hence Theorem 2: with probabili
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fpi.algorithms.agent import init_from_settings, linear_constants
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants, levels
 from fpi.datasets import Datasets
+from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map
 from fpi.settings import RegretSettings, check_cells
 
@@ -58,25 +63,40 @@ class Regret(LeveledAgent):
         self.levels = int(min(settings.max_level or MOST_LEVELS, MOST_LEVELS, possible))
         cells = settings.horizon * settings.actions * self.levels
         check_cells("horizon x actions x levels", cells, "Use a shorter horizon, or a smaller max_level.")
+        if not isinstance(settings.first_level, str) and settings.first_level > self.levels:
+            raise InputError(
+                f"first_level is {settings.first_level}, but the last level is {self.levels}: begin earlier."
+            )
         known = as_feature_map(features, settings.actions)
         epsilons = [2.0**-level for level in range(1, self.levels + 1)]
         super().__init__(settings, Datasets(known, settings.horizon, self.ridge, epsilons))
-        self._gaps: dict[int, float] = {}
+        self._gaps: dict[int, NDArray[np.float64]] = {}
 
     # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
 
     @cached_property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        return linear_constants(self, self.ridge, scale=self.settings.scale, max_level=self.levels)
+        constants = linear_constants(self, self.ridge, scale=self.settings.scale, max_level=self.levels)
+        first = self.settings.first_level
+        return replace(constants, first_level=constants.first_promising_level() if first == "auto" else int(first))
 
-    def level_gap(self, level: int) -> float:
+    @property
+    def first_level(self) -> int:  # type: ignore[override]
+        """The level that the algorithm begins with."""
+        return self.theory.first_level
+
+    def stage_gaps(self, level: int) -> NDArray[np.float64]:
         """Delta_l = alpha_l 2^-l + kappa. It must not follow the data, or frozen action sets would change."""
         if level not in self._gaps:
-            self._gaps[level] = self.theory.level_gap(level)
+            self._gaps[level] = self.theory.stage_gaps(2.0**-level, level)
         return self._gaps[level]
+
+    def optimism(self, stage: int, level: int) -> float:
+        """alpha_l, times `scale`."""
+        return float(self.stage_gaps(level)[stage] - self.settings.misspecification) * 2.0**level
 
     def errors(self, stage: int, level: int, prefix: int) -> tuple[float, float]:
         """alpha from the data at hand: their number and log determinant at the frozen prefix, which stay."""
-        alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level)
+        alpha = self.theory.alpha(prefix, self.datasets.log_det(stage, prefix, level), level, stage)
         return alpha, self.settings.misspecification

@@ -1,9 +1,10 @@
 """The constants of the paper's analysis, as they stand there ("paper") or as tight as the proofs allow ("tight").
 
-Names follow the paper. Both modes are valid; "tight" differs in three places:
-- rewards in [0, 1] are 1/2-subGaussian, so a return is sqrt(H)/2-subGaussian where the paper says sqrt(H);
-- the size of a dataset is bounded by the largest n with n <= (2d / eps^2) ln(1 + n / (ridge d)), the inequality from
-  which the paper derives its closed form;
+Names follow the paper; losses are in spans of rewards. Both modes are valid; "tight" differs in these places:
+- rewards in [0, 1] are 1/2-subGaussian, so a return from stage h on is sqrt(H-h+1)/2-subGaussian where the paper says
+  sqrt(H). Errors then depend on the stage, and what is lost from there on sums those of the stages left;
+- every datum multiplies det Sigma by more than 1 + eps^2, so a dataset has at most the largest n with
+  n ln(1 + eps^2) <= d ln(1 + n / (ridge d)), where the paper has a closed form;
 - where the log determinant of a dataset is known, it takes the place of its bound.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fpi.errors import InputError
+from fpi.function_classes import most_gains
 
 SMALLEST_EPSILON = 1e-6  # of the search in `epsilon_for`
 
@@ -28,6 +30,8 @@ class LevelBounds:
     misspecification: float
     max_level: int
     """No level beyond it is tested and stored."""
+    first_level: int = 1
+    """Nor one before it: there all actions are allowed."""
 
     def levels(self) -> float:
         """L-bar."""
@@ -38,21 +42,23 @@ class LevelBounds:
         raise NotImplementedError
 
     def level_gap(self, level: int) -> float:
-        """Delta_l; infinite for level 0."""
+        """Delta_l, of the stage where it is largest; infinite for level 0."""
         raise NotImplementedError
 
     def level_loss(self, level: int) -> float:
-        """min(H, 4 H^2 Delta_{l-1}): no episode whose smallest level is l loses more (Lemma 21).
+        """min(H, 4 H^2 Delta_{l-1}), H at the first: no episode whose smallest level is l loses more (Lemma 21).
 
         Its other steps are on levels up to the last, and with a large ridge some of these may have a larger Delta.
         """
         last = int(min(self.levels(), self.max_level + 1))
+        if min(level, last) <= self.first_level:
+            return self.horizon
         worst = max(self.level_gap(each - 1) for each in range(min(level, last), last + 1))
         return min(self.horizon, 4 * self.horizon**2 * worst)
 
     def level_episodes(self, level: int) -> float:
-        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for
-        episode t = l, which tests no further level and may find everything covered.
+        """H D_l + 1: no more episodes have l as their smallest level (Lemma 22). They store a datum there, but for the
+        one that tests no further level and may find everything covered, episode t = l - first_level + 1.
 
         Infinite for the last level, which stores nothing.
         """
@@ -64,7 +70,7 @@ class LevelBounds:
         """Theorem 2 with its constants: no more is lost in this many episodes, even if levels fill up in order."""
         left = np.array(episodes, np.float64)
         bound = np.zeros_like(left)
-        level = 1
+        level = self.first_level
         while np.any(left > 0):
             here = np.minimum(left, self.level_episodes(level))
             bound += self.level_loss(level) * here
@@ -74,7 +80,7 @@ class LevelBounds:
 
     def mistakes_bound(self, epsilon: float) -> float:
         """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
-        episodes, level = 0.0, 1
+        episodes, level = 0.0, self.first_level
         while math.isfinite(episodes) and self.level_loss(level) > epsilon:
             episodes += self.level_episodes(level)
             level += 1
@@ -94,32 +100,30 @@ class Constants(LevelBounds):
     delta: float
     misspecification: float
     """kappa"""
-    theta_bound: float
-    """B, a bound on |theta^pi|; the paper has sqrt(d) H"""
+    theta_bound: float | tuple[float, ...]
+    """B, a bound on |theta^pi|, or one for each stage; the paper has sqrt(d) H"""
     mode: str = "tight"
+    noise: float = 0.5
+    """Rewards, divided by their span, are subGaussian with this."""
     scale: float = 1.0
     """Multiplies alpha; 1 is the theory."""
     max_level: int = 40
     """FPI-Regret tests and stores no level beyond it."""
+    first_level: int = 1
+    """Nor one before it."""
 
     def dataset_bound(self, epsilon: float) -> float:
-        """D, eq. (5): no stage stores more data (Lemma 1). For epsilon > 1 the proof needs 1, not 1/epsilon^2."""
-        inverse = max(1.0, epsilon**-2)
-        n = 2 * self.dim * inverse * math.log1p(4 * inverse**2 / self.ridge**2)
-        if self.mode == "paper":
-            return n
-        for _ in range(1_000):  # downwards to the largest solution, never below it; slow only where that is about 0
-            smaller = 2 * self.dim * inverse * self.log_det_bound(n) / self.dim
-            if smaller >= n * (1 - 1e-12):
-                break
-            n = smaller
-        return n
+        """D, eq. (5): no stage stores more data (Lemma 1)."""
+        if self.mode == "tight":
+            return most_gains(self.dim, epsilon**2, 1 / self.ridge)
+        inverse = max(1.0, epsilon**-2)  # the paper's proof needs epsilon <= 1
+        return 2 * self.dim * inverse * math.log1p(4 * inverse**2 / self.ridge**2)
 
     def log_det_bound(self, n: float) -> float:
         """log det Sigma_n - log det Sigma_0 <= d ln(1 + n / (lambda d)) for features of norm at most 1."""
         return self.dim * math.log1p(n / (self.ridge * self.dim))
 
-    def alpha(self, n: float, log_det: float | None = None, level: int | None = None) -> float:
+    def alpha(self, n: float, log_det: float | None = None, level: int | None = None, stage: int = 0) -> float:
         """|Q~_k - Q^pi| <= alpha |phi| + kappa (Lemma 4) for datasets of at most n data.
 
         `log_det` is the log determinant of the dataset if it is known. `level` is that of FPI-Regret, whose union bound
@@ -127,21 +131,32 @@ class Constants(LevelBounds):
         """
         if log_det is None or self.mode == "paper":
             log_det = self.log_det_bound(n)
-        noise = self.deviation * math.sqrt(log_det + 2 * math.log(self.union(level)))
-        return self.scale * (noise + math.sqrt(n) * self.misspecification + math.sqrt(self.ridge) * self.theta_bound)
+        noise = self.deviation(stage) * math.sqrt(log_det + 2 * math.log(self.union(level)))
+        return self.scale * (noise + math.sqrt(n) * self.misspecification + self.bias(stage))
 
     def union(self, level: int | None) -> float:
         """How many events a union bound is over, divided by delta."""
         return self.horizon / self.delta if level is None else 2 * self.horizon * level**2 / self.delta
 
-    @property
-    def deviation(self) -> float:
-        """A return is subGaussian with this."""
-        return math.sqrt(self.horizon * (1.0 if self.mode == "paper" else 0.25))
+    def deviation(self, stage: int) -> float:
+        """A return from a stage on is subGaussian with this."""
+        return math.sqrt(self.horizon) if self.mode == "paper" else math.sqrt(self.horizon - stage) * self.noise
+
+    def bias(self, stage: int) -> float:
+        """What the ridge adds to alpha."""
+        bound = self.theta_bound[stage] if isinstance(self.theta_bound, tuple) else self.theta_bound
+        return math.sqrt(self.ridge) * bound
+
+    def stage_gaps(self, epsilon: float, level: int | None = None) -> NDArray[np.float64]:
+        """alpha eps + kappa of every stage: how far estimates may be off at covered states, whatever the data."""
+        n = self.dataset_bound(epsilon)
+        alphas = [self.alpha(n, level=level, stage=stage) for stage in range(self.horizon)]
+        return np.array(alphas) * epsilon + self.misspecification
 
     def gap(self, epsilon: float) -> float:
-        """eps-bar = 2H (alpha eps + kappa): where all actions of the start are covered, no more is lost (Lemma 6)."""
-        return 2 * self.horizon * (self.alpha(self.dataset_bound(epsilon)) * epsilon + self.misspecification)
+        """eps-bar = 2H (alpha eps + kappa), summed over the stages: no more is lost where all actions of the start are
+        covered (Lemma 6)."""
+        return 2 * float(self.stage_gaps(epsilon).sum())
 
     def episodes_bound(self, epsilon: float) -> float:
         """H D: at most so many episodes lose more than `gap(epsilon)` (Theorem 1)."""
@@ -162,10 +177,12 @@ class Constants(LevelBounds):
 
     def level_gap(self, level: int) -> float:
         """Delta_l = alpha_l 2^-l + kappa, the accuracy of level l; level 0 promises nothing."""
-        if level == 0:
-            return math.inf
-        n = self.dataset_bound(2.0**-level)
-        return self.alpha(n, level=level) * 2.0**-level + self.misspecification
+        return math.inf if level == 0 else float(self.stage_gaps(2.0**-level, level).max())
+
+    def first_promising_level(self) -> int:
+        """The first below L-bar whose policy is promised to lose less than H, 2 H Delta_l < H; 1 if there is none."""
+        tested = range(1, int(min(self.levels() - 1, self.max_level)) + 1)
+        return next((level for level in tested if 2 * self.level_gap(level) < 1), 1)
 
 
 def levels(horizon: int, misspecification: float) -> float:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -115,8 +115,10 @@ def _annotation(known: dict[str, SettingField]) -> Any:
     meaning = first.setting.meaning
     if len(known) < len(ALGORITHMS):
         meaning = f"{', '.join(known).lower()}: {meaning[0].lower()}{meaning[1:]}"
+    choices = tuple(dict.fromkeys(choice for each in known.values() for choice in each.choices))
+    kind = Literal[choices] if choices else str if _is_mixed(first) else first.type
     return Annotated[
-        (str if _is_mixed(first) else first.type) | None,
+        kind | None,
         option(meaning, first.setting.metavar, SETTINGS, _default(known)),
     ]
 

@@ -23,7 +23,7 @@ from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
 from fpi.history import History
 from fpi.kernels.choose import EXPLORING
-from fpi.kernels.levels import ELIMINATIONS, new_ladder
+from fpi.kernels.levels import new_ladder
 from fpi.kernels.objects import made
 from fpi.kernels.suffixes import no_suffixes
 from fpi.settings import UNLIMITED
@@ -51,6 +51,7 @@ def learn(
     """
     check_whole("episodes", episodes)
     agent = check_agent(agent)
+    agent.check_not_shifted()
     agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
     run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
     if not agent.episodes:
@@ -144,16 +145,18 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
 def _ladder(agent: PAC | Regret) -> Any:
     """The constants of Algorithm 2; for PAC those of no level at all."""
     if isinstance(agent, PAC):
-        return made(new_ladder, 0, agent.horizon, np.zeros(0), np.zeros(0), 0.0, 0.0, 1.0, 0.0, False, 1, 1.0)
-    theory, numbers = agent.theory, range(1, agent.levels + 1)
+        none = np.zeros(0)
+        return made(new_ladder, 1, np.zeros((0, 0)), np.zeros((0, 0)), False, none, none, none, 1.0, 0.0, False, 1, 1.0)
+    theory, levels, stages = agent.theory, range(1, agent.levels + 1), range(agent.horizon)
     return made(
         new_ladder,
-        ELIMINATIONS[agent.settings.elimination],
-        agent.horizon,
-        np.array([agent.level_gap(level) for level in numbers]),
-        np.array([2 * math.log(theory.union(level)) for level in numbers]),
-        theory.deviation,
-        math.sqrt(theory.ridge) * theory.theta_bound,
+        agent.first_level,
+        np.array([[agent.optimism(stage, level) for stage in stages] for level in levels]),
+        np.array([[agent.slack(stage, level) for stage in stages] for level in levels]),
+        agent.settings.elimination == "interval",
+        np.array([2 * math.log(theory.union(level)) for level in levels]),
+        np.array([theory.deviation(stage) for stage in stages]),
+        np.array([theory.bias(stage) for stage in stages]),
         float(theory.scale),
         float(theory.misspecification),
         theory.mode == "paper",
@@ -222,6 +225,7 @@ class _Run:
                 agent.horizon,
                 agent.rewards.low,
                 agent.rewards.high,
+                agent.rewards.span,
                 agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
                 EXPLORING[agent.settings.explore],
                 training_state.seed,

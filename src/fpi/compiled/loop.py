@@ -38,6 +38,7 @@ FIELDS = {
     "horizon": types.int64,
     "low": types.float64,  # of the rewards
     "high": types.float64,
+    "span": types.float64,  # of the rewards and 0
     "window": types.int64,
     "rule": types.int64,
     "seed": types.int64,
@@ -77,6 +78,7 @@ def new_run(
     horizon,
     low,
     high,
+    span,
     window,
     rule,
     seed,
@@ -93,7 +95,8 @@ def new_run(
     run = new(RUN)
     run.ladder = ladder
     run.actor, run.reset, run.step, run.rng, run.env_actions, run.state = actor, reset, step, rng, env_actions, state
-    run.horizon, run.low, run.high, run.window, run.rule, run.seed = horizon, low, high, window, rule, seed
+    run.horizon, run.low, run.high, run.span = horizon, low, high, span
+    run.window, run.rule, run.seed = window, rule, seed
     run.number, run.returns, run.lengths, run.stored_stage = number, returns, lengths, stored_stage
     run.covered_steps, run.visits, run.suffixes, run.logging = covered_steps, visits, suffixes, logging
     run.active = np.zeros((horizon, actor.indices.shape[1]), np.int32)
@@ -133,7 +136,7 @@ def play(run, decide):
     actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
     actions, rewards, covered, levels = run.actions, run.rewards, run.covered, run.levels
     observation = actor.observation
-    level = min(run.number + 1, run.ladder.gaps.size + 1)  # line 3 of Algorithm 2
+    level = min(run.number + run.ladder.first, run.ladder.slacks.shape[0] + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
     low, high = run.low - slack, run.high + slack
     run.length = 0
@@ -167,8 +170,7 @@ def book(run):
     if explored >= 0:
         if run.logging:
             note(run.suffixes, run.active, run.actions, explored + 1, explored + 1, length)
-        total = exact_sum(run.rewards[explored:length])
-        target = (total - (run.horizon - explored) * run.low) / (run.high - run.low)  # in units of [0, 1] a stage
+        target = exact_sum(run.rewards[explored:length]) / run.span
         store_kept(run.actor, explored, run.levels[explored], run.actions[explored], target, run.number)
     run.returns[row] = exact_sum(run.rewards[:length])
     run.lengths[row] = length

@@ -22,7 +22,7 @@ from fpi import features
 from fpi.errors import InputError
 from fpi.function_classes.aggregation import Aggregation
 from fpi.function_classes.base import TOLERANCE, FunctionClass, Prefixes, first_cover
-from fpi.function_classes.confidence import beta, dataset_bound, level_delta
+from fpi.function_classes.confidence import beta, dataset_bound, level_delta, most_gains
 from fpi.function_classes.eluder_dimension import EluderSequence, eluder_dimension
 from fpi.function_classes.finite import FiniteClass
 from fpi.function_classes.linear import GeneralizedLinear, LinearBall
@@ -42,6 +42,7 @@ __all__ = [
     "first_cover",
     "from_config",
     "level_delta",
+    "most_gains",
 ]
 
 
@@ -50,9 +51,9 @@ def from_config(config: Mapping[str, Any]) -> FunctionClass:
     kinds = {each.__name__: each for each in (LinearBall, GeneralizedLinear)}
     try:
         kind, max_value = config["type"], config["max_value" if "max_value" in config else "top"]  # "top" in fpi 0.1
+        ends = {"min_value": config.get("min_value", 0.0), "max_value": max_value}  # the first was 0 once
         if kind == "FiniteClass":
-            return FiniteClass(np.array(config["tables"], np.float64), max_value=max_value)
-        described = features.from_config(config["features"])
-        return kinds[kind](described, radius=config["radius"], max_value=max_value)
+            return FiniteClass(np.array(config["tables"], np.float64), **ends)
+        return kinds[kind](features.from_config(config["features"]), radius=config["radius"], **ends)
     except (KeyError, TypeError) as error:
         raise InputError(f"the description of a function class does not fit this version: {error!r}.") from error

@@ -14,11 +14,11 @@ from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import BoolArray, FloatArray
+from fpi.function_classes.base import BoolArray, FloatArray, check_values
 
 
 class Aggregation:
-    """F = all functions into [0, max_value] that are constant on each of the cells 0 .. cells - 1.
+    """F = all functions into [min_value, max_value] that are constant on each of the cells 0 .. cells - 1.
 
     `cell_of(observation)`, or of (observation, stage), gives the cell of every action.
 
@@ -35,11 +35,12 @@ class Aggregation:
         cells: int,
         actions: int,
         max_value: float,
+        min_value: float = 0.0,
     ) -> None:
         self._cell_of = with_stage(cell_of)
         self.cells = check_whole("cells", cells, least=1)
         self.actions = check_whole("actions", actions, least=1)
-        self.max_value = check_positive("max_value", max_value)
+        self.min_value, self.max_value = check_values(min_value, max_value)
 
     def key(self, observation: Any, stage: int) -> Hashable:
         return self.rows(observation, stage).tobytes()
@@ -58,25 +59,28 @@ class Aggregation:
         return bool(((cells >= 0) & (cells < self.cells)).all())
 
     def log_covering(self, radius: float) -> float:
-        """Every cell needs ceil(max_value / (2 radius)) values."""
-        return self.cells * math.log(math.ceil(self.max_value / (2 * check_positive("radius", radius))))
+        """Every cell needs ceil((max_value - min_value) / (2 radius)) values."""
+        apart = self.max_value - self.min_value
+        return self.cells * math.log(math.ceil(apart / (2 * check_positive("radius", radius))))
 
     def eluder_bound(self, epsilon: float) -> float:
         """One element per cell."""
-        return self.cells if epsilon < self.max_value else 0
+        return self.cells if epsilon < self.max_value - self.min_value else 0
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> CellPrefixes:
-        return CellPrefixes(self.cells, self.max_value, epsilon, beta)
+        return CellPrefixes(self.cells, self.min_value, self.max_value, epsilon, beta)
 
 
 class CellPrefixes(OrderedData):
     """For every cell, which data fell into it and the sums of their targets."""
 
-    def __init__(self, cells: int, max_value: float, epsilon: float, beta: Callable[[int], float]) -> None:
+    def __init__(
+        self, cells: int, min_value: float, max_value: float, epsilon: float, beta: Callable[[int], float]
+    ) -> None:
         super().__init__(1, epsilon, beta)
         self._cells = cells
-        self._max_value = max_value
-        self._betas = [max_value**2]  # of no use where there are no data
+        self._low, self._high = min_value, max_value
+        self._betas = [(max_value - min_value) ** 2]  # of no use where there are no data
         self._numbers: dict[int, list[int]] = {}
         self._sums: dict[int, list[float]] = {}
 
@@ -96,22 +100,21 @@ class CellPrefixes(OrderedData):
         return self.estimates(np.arange(self._cells, dtype=np.float64)[:, None], k)
 
     def estimates(self, rows: FloatArray, k: int) -> FloatArray:
-        """The mean of the cell; half of max_value without data."""
+        """The mean of the cell; the middle of all values without data."""
         counts, means = self._fit(rows, k)
-        return np.where(counts > 0, means, self._max_value / 2)
+        return np.where(counts > 0, means, (self._low + self._high) / 2)
 
     def widths(self, rows: FloatArray, k: int) -> FloatArray:
         counts, means = self._fit(rows, k)
         reach = np.sqrt(self._betas[k] / np.maximum(counts, 1))
-        width = np.minimum(means + reach, self._max_value) - np.maximum(means - reach, 0.0)
-        return np.where(counts > 0, width, self._max_value)
+        width = np.minimum(means + reach, self._high) - np.maximum(means - reach, self._low)
+        return np.where(counts > 0, width, self._high - self._low)
 
     def differences(self, rows: FloatArray, k: int) -> FloatArray:
         """At each row, how far functions of F can differ that are epsilon apart on the first k data."""
         counts, _ = self._fit(rows, k)
-        return np.where(
-            counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), self._max_value), self._max_value
-        )
+        apart = self._high - self._low
+        return np.where(counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), apart), apart)
 
     def dependent(self, rows: FloatArray, k: int) -> BoolArray:
         certain: BoolArray = self.differences(rows, k) <= self.epsilon
@@ -123,4 +126,4 @@ class CellPrefixes(OrderedData):
         cells = rows[:, 0].astype(int).tolist()
         counts = np.array([bisect_right(self._numbers.get(cell, []), k) for cell in cells])
         sums = np.array([self._sums.get(cell, [0.0])[count] for cell, count in zip(cells, counts, strict=True)])
-        return counts, np.clip(sums / np.maximum(counts, 1), 0.0, self._max_value)
+        return counts, np.clip(sums / np.maximum(counts, 1), self._low, self._high)

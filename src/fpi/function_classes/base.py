@@ -1,9 +1,9 @@
 """What FPI asks of a class of functions F, and the search that every class shares.
 
-A class F holds functions of (state, action) into [0, max_value]; the theory wants Q^pi in F for every policy pi. The
-learner keeps data (row, target) in order and asks, at prefixes k of them, for three things: the least-squares function,
-how far the functions that fit about as well lie apart, and whether the first k data tell the functions of F apart at
-all.
+A class F holds functions of (state, action) into [min_value, max_value]; the theory wants Q^pi in F for every policy
+pi, in spans of rewards (`fpi.envs.RewardRange`). The learner keeps data (row, target) in order and asks, at prefixes k
+of them, for three things: the least-squares function, how far the functions that fit about as well lie apart, and
+whether the first k data tell the functions of F apart at all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fpi._validation import is_real
+from fpi.errors import InputError
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -64,8 +67,11 @@ class FunctionClass(Protocol):
     def actions(self) -> int: ...
 
     @property
+    def min_value(self) -> float: ...
+
+    @property
     def max_value(self) -> float:
-        """All functions have values from 0 to this."""
+        """All functions have values from `min_value` to this, in spans of rewards."""
 
     @property
     def exact(self) -> Mapping[str, str]:
@@ -79,6 +85,15 @@ class FunctionClass(Protocol):
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> Prefixes:
         """An empty dataset. `beta(k)`, never falling, is the radius of F_k for k >= 1."""
+
+
+def check_values(min_value: Any, max_value: Any) -> tuple[float, float]:
+    """The lowest and the highest value of a class."""
+    if not (is_real(min_value) and is_real(max_value) and min_value < max_value):
+        raise InputError(
+            f"min_value is {min_value!r} and max_value {max_value!r}; pass two finite numbers, the smaller first."
+        )
+    return float(min_value), float(max_value)
 
 
 def first_cover(prefixes: Prefixes, rows: FloatArray, allowed: BoolArray, after: int = 0) -> int | None:

@@ -18,11 +18,22 @@ def level_delta(delta: float, horizon: int, level: int) -> float:
     return delta / (4 * horizon * level**2)
 
 
-def beta(k: int, log_covering: float, horizon: int, delta: float, alpha: float, *, mode: str = "paper") -> float:
+def beta(
+    k: int,
+    log_covering: float,
+    horizon: int,
+    delta: float,
+    alpha: float,
+    *,
+    mode: str = "paper",
+    noise: float = 0.5,
+    apart: float = 0.0,
+) -> float:
     """beta*_k(F, delta, alpha), with `log_covering` = ln N(F, alpha, sup norm).
 
-    The noise of a return, a sum of at most H rewards in [0, 1], is sub-Gaussian with variance proxy H in the paper and
-    H / 4 by Hoeffding's lemma (mode="tight").
+    The noise of a return, a sum of at most H rewards, is sub-Gaussian with variance proxy H in the paper and
+    H noise^2 where a reward is sub-Gaussian with `noise` (mode="tight"). Values of F lie C = H apart, or `apart` if
+    that is more.
     """
     if mode not in ("paper", "tight"):
         raise InputError(f'mode is {mode!r}; choose "paper" or "tight".')
@@ -31,10 +42,10 @@ def beta(k: int, log_covering: float, horizon: int, delta: float, alpha: float, 
             f"beta needs k >= 0, 0 < delta < 1, alpha >= 0 and a finite ln N >= 0, not k={k}, delta={delta}, "
             f"alpha={alpha}, ln N={log_covering}."
         )
-    proxy = horizon if mode == "paper" else horizon / 4
+    proxy = horizon if mode == "paper" else horizon * noise**2
     radius = 8 * proxy * (log_covering - math.log(delta))
     if k > 0:
-        radius += 2 * alpha * k * (8 * horizon + math.sqrt(8 * proxy * math.log(4 * k**2 / delta)))
+        radius += 2 * alpha * k * (8 * max(horizon, apart) + math.sqrt(8 * proxy * math.log(4 * k**2 / delta)))
     return radius
 
 

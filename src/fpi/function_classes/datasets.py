@@ -25,14 +25,14 @@ class Datum(NamedTuple):
 
 
 class ClassDatasets:
-    """A class of functions as an `fpi.data.Estimator`; `beta(level, k)` is the radius of confidence sets.
+    """A class of functions as an `fpi.data.Estimator`; `beta(level, k, stage)` is the radius of confidence sets.
 
     The data are what counts, and come with one line of code. What the class makes of them may take long: an interrupt
     loses it, and it is made again.
     """
 
     def __init__(
-        self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int], float]
+        self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int, int], float]
     ) -> None:
         self.features = function_class
         self._methods = optional_methods(function_class)
@@ -56,7 +56,7 @@ class ClassDatasets:
         """The same, to be put back when it is whole."""
         prefixes = self._prefixes.pop((stage, level), None)
         if prefixes is None:
-            prefixes = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k))
+            prefixes = self.features.prefixes(2.0**-level, lambda k: self._beta(level, k, stage))
         data = self._data.get((stage, level), [])
         for i in range(len(prefixes), len(data)):
             prefixes.append(data[i].row, data[i].target)

@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fpi._validation import check_positive, check_whole
+from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes import _kernels
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
+from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, check_values
 from fpi.function_classes.confidence import most_gains
 
 SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: pass them again when loading
 
 
 class FiniteClass:
-    """Candidate functions, with one value per action, from 0 to `max_value`.
+    """Candidate functions, with one value per action, from `min_value` to `max_value` in spans of rewards.
 
     `functions` is a list of functions of (observation) or (observation, stage), or, which is much faster, an array of
     tables of shape (functions, states, actions) or (functions, stages, states, actions); then the last entry of an
@@ -36,10 +36,11 @@ class FiniteClass:
         functions: Sequence[Callable[..., npt.ArrayLike]] | npt.NDArray[Any],
         *,
         max_value: float,
+        min_value: float = 0.0,
         actions: int | None = None,
         key: Callable[..., Hashable] | None = None,
     ) -> None:
-        self.max_value = check_positive("max_value", max_value)
+        self.min_value, self.max_value = check_values(min_value, max_value)
         self.size = len(functions)
         self._tables: FloatArray | None = None
         if isinstance(functions, np.ndarray):
@@ -75,12 +76,13 @@ class FiniteClass:
 
     def eluder_bound(self, epsilon: float) -> float:
         """Every element of an eluder sequence uses up a pair of functions, and a state and action of the tables."""
-        if epsilon >= self.max_value:
+        apart = self.max_value - self.min_value
+        if epsilon >= apart:
             return 0
         pairs = self.size * (self.size - 1) // 2
         points = math.inf if self._tables is None else math.prod(self._tables.shape[1:3])
         # The class is linear in one-hot parameters, which lie sqrt(2) apart; centred rows have at most this length.
-        length = self.max_value * math.sqrt(self.size) / 2
+        length = apart * math.sqrt(self.size) / 2
         return min(pairs, points, most_gains(self.size - 1, 0.5, 2 * (length / epsilon) ** 2))
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> FinitePrefixes:
@@ -90,7 +92,8 @@ class FiniteClass:
         """Small tables; None for functions and large tables, which must be passed again when loading."""
         if self._tables is None or self._tables.size > SAVED_NUMBERS:
             return None
-        return {"type": "FiniteClass", "tables": np.moveaxis(self._tables, -1, 0).tolist(), "max_value": self.max_value}
+        tables = np.moveaxis(self._tables, -1, 0).tolist()
+        return {"type": "FiniteClass", "tables": tables, "min_value": self.min_value, "max_value": self.max_value}
 
     def _arrange(self, tables: npt.NDArray[Any], actions: int | None) -> FloatArray:
         """The tables with the functions last, so that a row is one piece of memory."""
@@ -117,13 +120,13 @@ class FiniteClass:
         return rows
 
     def _check(self, rows: FloatArray) -> None:
-        within = (rows >= -TOLERANCE) & (rows <= self.max_value + TOLERANCE)
+        within = (rows >= self.min_value - TOLERANCE) & (rows <= self.max_value + TOLERANCE)
         if not within.all():  # comparisons with NaN are false
             row, function = np.argwhere(~within)[0]
             raise InputError(
-                f"function {function} has the value {rows[row, function]}, which is not from 0 to "
-                f"max_value={self.max_value:g}. The functions are candidates for the sum of rewards to come: scale "
-                "them, or raise `max_value`."
+                f"function {function} has the value {rows[row, function]}, which is not from "
+                f"min_value={self.min_value:g} to max_value={self.max_value:g}. The functions are candidates for the "
+                "sum of rewards to come, divided by their span: scale them, or widen the range."
             )
 
 

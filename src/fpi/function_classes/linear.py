@@ -13,7 +13,7 @@ from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map, optional_methods
 from fpi.function_classes import _kernels
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray
+from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, check_values
 from fpi.function_classes.confidence import most_gains
 
 MOST_DIM = 256
@@ -32,7 +32,9 @@ class _Ball:
     """No two functions differ by more."""
     slopes: tuple[float, float]
 
-    def __init__(self, features: Features, radius: float, max_value: float, actions: int | None) -> None:
+    def __init__(
+        self, features: Features, radius: float, min_value: float, max_value: float, actions: int | None
+    ) -> None:
         if actions is None:
             if not isinstance(features, FeatureMap):
                 raise InputError("a plain feature function does not say how many actions there are: pass actions=.")
@@ -40,7 +42,7 @@ class _Ball:
         self.features = as_feature_map(features, actions)
         self.actions = check_whole("actions", actions, least=1)
         self.radius = check_positive("radius", radius)
-        self.max_value = check_positive("max_value", max_value)
+        self.min_value, self.max_value = check_values(min_value, max_value)
         self._methods = optional_methods(self.features)
         if self._methods.key is not None:
             self.key = self._methods.key
@@ -85,8 +87,8 @@ class _Ball:
         """Over built-in features; else None, and the class must be passed again when loading."""
         if self._methods.to_config is None:
             return None
-        described = self._methods.to_config()
-        return {"type": type(self).__name__, "features": described, "radius": self.radius, "max_value": self.max_value}
+        described = {"type": type(self).__name__, "features": self._methods.to_config(), "radius": self.radius}
+        return described | {"min_value": self.min_value, "max_value": self.max_value}
 
     def link(self, x: FloatArray) -> FloatArray:
         raise NotImplementedError
@@ -99,9 +101,9 @@ class _Ball:
 class LinearBall(_Ball):
     """F = {<phi(s, a), theta>: |theta| <= radius}, for features of norm at most 1.
 
-    Dependence is exact. Widths are ridge widths, bounds above the true ones. Linear functions do not keep to [0,
-    max_value]: estimates are clipped to it, the functions of the class are not. Features that are a plain function need
-    `actions`.
+    Dependence is exact. Widths are ridge widths, bounds above the true ones. Linear functions do not keep to
+    [min_value, max_value]: estimates are clipped to it, the functions of the class are not. Features that are a plain
+    function need `actions`.
     """
 
     exact: ClassVar = {
@@ -113,8 +115,16 @@ class LinearBall(_Ball):
     widest = math.inf
     slopes = (1.0, 1.0)
 
-    def __init__(self, features: Features, *, radius: float, max_value: float, actions: int | None = None) -> None:
-        super().__init__(features, radius, max_value, actions)
+    def __init__(
+        self,
+        features: Features,
+        *,
+        radius: float,
+        max_value: float,
+        min_value: float = 0.0,
+        actions: int | None = None,
+    ) -> None:
+        super().__init__(features, radius, min_value, max_value, actions)
 
     def link(self, x: FloatArray) -> FloatArray:
         return x
@@ -126,10 +136,10 @@ class LinearBall(_Ball):
 class GeneralizedLinear(_Ball):
     """F = {link(<phi(s, a), theta>): |theta| <= radius}, for features of norm at most 1.
 
-    `link` is "logistic", which is max_value / (1 + exp(-x)), or (function, lowest slope, highest slope): a function of
-    arrays that rises from at least 0 to at most `max_value` on [-radius, radius], and bounds of its slope there. Widths
-    and dependence are bounded through the slopes. The estimate is the least-squares fit that descent from theta = 0
-    finds.
+    `link` is "logistic", which is 1 / (1 + exp(-x)) laid over [min_value, max_value], or (function, lowest slope,
+    highest slope): a function of arrays that rises from at least `min_value` to at most `max_value` on
+    [-radius, radius], and bounds of its slope there. Widths and dependence are bounded through the slopes. The estimate
+    is the least-squares fit that descent from theta = 0 finds.
     """
 
     exact: ClassVar = {
@@ -146,14 +156,15 @@ class GeneralizedLinear(_Ball):
         radius: float,
         link: str | tuple[Link, float, float] = "logistic",
         max_value: float = 1.0,
+        min_value: float = 0.0,
         actions: int | None = None,
     ) -> None:
-        super().__init__(features, radius, max_value, actions)
-        self.widest = self.max_value
+        super().__init__(features, radius, min_value, max_value, actions)
+        self.widest = self.max_value - self.min_value
         self._function: Link | None = None
         if link == "logistic":
             e = math.exp(-self.radius)
-            self.slopes = self.max_value * e / (1 + e) ** 2, self.max_value / 4
+            self.slopes = self.widest * e / (1 + e) ** 2, self.widest / 4
         elif isinstance(link, tuple) and len(link) == 3 and callable(link[0]):
             self._function = link[0]
             self.slopes = check_positive("the lowest slope", link[1]), check_positive("the highest slope", link[2])
@@ -162,7 +173,7 @@ class GeneralizedLinear(_Ball):
             raise InputError(f'link is {link!r}; pass "logistic" or (function, lowest slope, highest slope).')
 
     def link(self, x: FloatArray) -> FloatArray:
-        return self.max_value / (1 + np.exp(-x)) if self._function is None else self._function(x)
+        return self.min_value + self.widest / (1 + np.exp(-x)) if self._function is None else self._function(x)
 
     def _check_link(self) -> None:
         low, high = self.slopes
@@ -174,8 +185,11 @@ class GeneralizedLinear(_Ball):
                 f"the link must have slopes from {low:g} to {high:g} on [-{self.radius:g}, {self.radius:g}], but has "
                 f"{slopes.min():g} to {slopes.max():g}. It maps arrays to arrays of the same shape, and rises."
             )
-        if y[0] < -TOLERANCE or y[-1] > self.max_value + TOLERANCE:
-            raise InputError(f"the link goes from {y[0]:g} to {y[-1]:g}, outside of 0 to max_value={self.max_value:g}.")
+        if y[0] < self.min_value - TOLERANCE or y[-1] > self.max_value + TOLERANCE:
+            raise InputError(
+                f"the link goes from {y[0]:g} to {y[-1]:g}, outside of min_value={self.min_value:g} to "
+                f"max_value={self.max_value:g}."
+            )
 
     def fit(self, rows: FloatArray, targets: FloatArray) -> FloatArray:
         """Steps of Gauss and Newton, each solved within the ball and halved until the loss falls."""
@@ -236,7 +250,7 @@ class BallPrefixes(OrderedData):
 
     def estimates(self, rows: FloatArray, k: int) -> FloatArray:
         values = self._class.link(_times(rows, self.theta(k)))
-        return np.clip(values, 0.0, self._class.max_value)
+        return np.clip(values, self._class.min_value, self._class.max_value)
 
     def widths(self, rows: FloatArray, k: int) -> FloatArray:
         k = self.prefix(k)

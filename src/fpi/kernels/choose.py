@@ -5,8 +5,8 @@ import numpy as np
 from fpi._compiling import jit
 from fpi.kernels.numerics import pick
 
-EXPLORING = {"first": 0, "widest": 1, "greedy": 2, "random": 3}
-FIRST, WIDEST, GREEDY, RANDOM = EXPLORING.values()
+EXPLORING = {"first": 0, "widest": 1, "greedy": 2, "random": 3, "optimistic": 4}
+FIRST, WIDEST, GREEDY, RANDOM, OPTIMISTIC = EXPLORING.values()
 TIE = 1e-9
 
 
@@ -28,11 +28,12 @@ def best(scores, among):
 def explore(rule, uncovered, widths, values, seed, episode, stage):
     """One of the uncovered actions, by an exploring rule.
 
-    `widths` may be squared. "random" is a hash of seed, episode and stage: it needs no memory, and all engines agree.
+    `widths` may be squared; for "optimistic" `values` are upper ends. "random" is a hash of seed, episode and stage: it
+    needs no memory, and all engines agree.
     """
     if rule == WIDEST:
         return best(widths, uncovered)
-    if rule == GREEDY:
+    if rule in (GREEDY, OPTIMISTIC):
         return best(values, uncovered)
     skip = 0
     if rule == RANDOM:

@@ -7,14 +7,11 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
-from fpi.kernels.choose import eliminate, explore
+from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
 from fpi.kernels.numerics import fill, put
-from fpi.kernels.objects import VECTOR, Handle, define, new
+from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, new
 from fpi.kernels.ridge import log_det_at
-
-ELIMINATIONS = {"paper": 0, "stage": 1, "interval": 2}
-PAPER, STAGE, INTERVAL = ELIMINATIONS.values()
 
 
 class LadderType(types.StructRef):
@@ -30,12 +27,13 @@ class Ladder(Handle):
 LADDER = define(
     LadderType,
     Ladder,
-    elimination=types.int64,
-    horizon=types.int64,
-    gaps=VECTOR,  # Delta_l of levels 1, 2, ...
+    first=types.int64,  # the level to begin with
+    optimism=MATRIX,  # like the slacks, see `LeveledAgent.optimism`
+    slacks=MATRIX,  # of levels 1, 2, ... (rows) and stages, see `LeveledAgent.slack`
+    interval=types.boolean,  # whether the errors of estimates are given beside
     unions=VECTOR,  # 2 ln of the union bound of each level
-    deviation=types.float64,  # of a return
-    bias=types.float64,  # sqrt(ridge) times the bound on theta
+    deviations=VECTOR,  # of a return, per stage
+    biases=VECTOR,  # sqrt(ridge) times the bound on theta, per stage
     scale=types.float64,
     misspecification=types.float64,
     bounded=types.boolean,  # whether the log determinant is the paper's bound on it, from the next two
@@ -45,11 +43,24 @@ LADDER = define(
 
 
 @jit
-def new_ladder(elimination, horizon, gaps, unions, deviation, bias, scale, misspecification, bounded, dim, ridge):
+def new_ladder(
+    first, optimism, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge
+):
     """The fields of LADDER; without levels it is that of an algorithm which has none."""
     ladder = new(LADDER)
-    ladder.elimination, ladder.horizon, ladder.gaps, ladder.unions = elimination, horizon, gaps, unions
-    ladder.deviation, ladder.bias, ladder.scale, ladder.misspecification = deviation, bias, scale, misspecification
+    ladder.first, ladder.optimism, ladder.slacks, ladder.interval, ladder.unions = (
+        first,
+        optimism,
+        slacks,
+        interval,
+        unions,
+    )
+    ladder.deviations, ladder.biases, ladder.scale, ladder.misspecification = (
+        deviations,
+        biases,
+        scale,
+        misspecification,
+    )
     ladder.bounded, ladder.dim, ladder.ridge = bounded, dim, ridge
     return ladder
 
@@ -57,16 +68,14 @@ def new_ladder(elimination, horizon, gaps, unions, deviation, bias, scale, missp
 @jit_inline
 def margins(ladder, stage, level, prefix, log_det):
     """`LeveledAgent.margins`: factor and bias of the errors of estimates, and a slack."""
-    gap = ladder.gaps[level - 1]
-    if ladder.elimination == PAPER:
-        return 0.0, 0.0, 2 * ladder.horizon * gap
-    if ladder.elimination == STAGE:
-        return 0.0, 0.0, 2 * (ladder.horizon - stage) * gap
+    slack = ladder.slacks[level - 1, stage]
+    if not ladder.interval:
+        return 0.0, 0.0, slack
     if ladder.bounded:
         log_det = ladder.dim * math.log1p(prefix / (ladder.ridge * ladder.dim))
-    noise = ladder.deviation * math.sqrt(log_det + ladder.unions[level - 1])
-    alpha = ladder.scale * (noise + math.sqrt(prefix) * ladder.misspecification + ladder.bias)
-    return alpha, ladder.misspecification, 2 * (ladder.horizon - stage - 1) * gap
+    noise = ladder.deviations[stage] * math.sqrt(log_det + ladder.unions[level - 1])
+    alpha = ladder.scale * (noise + math.sqrt(prefix) * ladder.misspecification + ladder.biases[stage])
+    return alpha, ladder.misspecification, slack
 
 
 @jit
@@ -79,7 +88,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         return NOWHERE, level, False
     action, below = np.int64(NOWHERE), 0
     fill(actor.allowed, True)
-    for l in range(1, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
+    for l in range(ladder.first, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
         regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]
         state = state_in_question(actor, regression, threshold, True, True)
         cache, size = actor.cache, actor.store.sizes[regression]
@@ -90,7 +99,9 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         if mine.frozen < 0:
             fill_answer(actor, state)
             for a in range(actor.estimates.size):
-                if l > 1:
+                if rule == OPTIMISTIC:
+                    actor.estimates[a] += ladder.optimism[l - 1, stage] * actor.widths[a]
+                elif l > ladder.first:
                     actor.estimates[a] = cache.progress[below, a].value
             action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
             keep(actor, action)

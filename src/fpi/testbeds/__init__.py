@@ -19,7 +19,7 @@ from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
 from fpi.testbeds.registry import FAMILIES, make, make_env, standard
 from fpi.testbeds.self_check import Verification, verify
-from fpi.testbeds.wrappers import Misspecified, Rotated
+from fpi.testbeds.wrappers import Misspecified, Rotated, WorstStarts
 
 __all__ = [
     "DeepSea",
@@ -39,6 +39,7 @@ __all__ = [
     "TestbedEnv",
     "Trap",
     "Verification",
+    "WorstStarts",
     "make",
     "make_env",
     "random_policy",

@@ -1,8 +1,9 @@
-"""Wrappers for any testbed: rotated features, misspecified means."""
+"""Wrappers for any testbed: rotated features, misspecified means, adversarial starts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -82,12 +83,15 @@ class Rotated(_Changed):
 class Misspecified(_Changed):
     """Means shifted by up to kappa / H, so that |Q^pi - <phi, theta^pi>| <= kappa for every policy.
 
-    theta^pi is that of the base; means are cut to [0, 1], which only brings them nearer to the base.
+    theta^pi is that of the base; means are cut to [0, 1], which only brings them nearer to the base. Such noise
+    averages out. If `adversarial`, half of the starts are worth kappa more and the others kappa less, and only the
+    former are played: what is learned is then wrong by 2 kappa at the latter.
     """
 
     base: Testbed
     kappa: float
     seed: int = 0
+    adversarial: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,8 +100,36 @@ class Misspecified(_Changed):
         self.misspecification += self.kappa
 
     def mean(self, state: State, action: int) -> float:
-        noise: float = _hash.signed(self.seed, _hash.NOISE, state, action)
-        return min(max(self.base.mean(state, action) + self.kappa / self.horizon * noise, 0.0), 1.0)
+        if self.adversarial:
+            shift = 0.0 if state[0] else self.kappa if self._favoured(state) else -self.kappa
+        else:
+            shift = self.kappa / self.horizon * _hash.signed(self.seed, _hash.NOISE, state, action)
+        return min(max(self.base.mean(state, action) + shift, 0.0), 1.0)
+
+    def _favoured(self, state: State) -> bool:
+        return bool(_hash.below(self.seed, _hash.NOISE, state, 0, 2))
+
+    def start(self, rng: np.random.Generator, episode: int) -> State:
+        state = self.base.start(rng, episode)
+        while self.adversarial and not self._favoured(state):
+            state = self.base.start(rng, episode)
+        return state
 
     def choices(self, state: State) -> range:
         return range(self.actions)
+
+
+@dataclass
+class WorstStarts(_Changed):
+    """Of `candidates` starts that are drawn the one with the largest `loss`, which an adversary may look up."""
+
+    base: Testbed
+    candidates: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(self, candidates=1)
+        self.loss: Callable[[State], float] = lambda state: 0.0
+
+    def start(self, rng: np.random.Generator, episode: int) -> State:
+        return max([self.base.start(rng, episode) for _ in range(self.candidates)], key=self.loss)

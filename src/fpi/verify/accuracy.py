@@ -73,7 +73,7 @@ class PrefixAccuracy(_Fresh):
         widths, values = estimates[:, 0], estimates[:, 1]  # prefixes × actions
         errors = np.abs(values - exact[:, None, :])
         for scale, counts in self._rows[0].items():
-            counts.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage)
+            counts.add(errors, scale * alphas[:, None] * widths + kappa, self.agent.horizon - stage, [state])
 
     def _lemmas_5_and_6(self, state: State, exact: FloatArray, policies: list[Callable[[State], float]]) -> None:
         stage, settings = state[0], self.agent.settings
@@ -83,12 +83,12 @@ class PrefixAccuracy(_Fresh):
         alpha = self.agent.alpha(stage, known.prefix)
         for scale, counts in self._rows[1].items():
             bound = scale * alpha * settings.epsilon + settings.misspecification
-            counts.add(errors, bound, self.agent.horizon - stage)
+            counts.add(errors, bound, self.agent.horizon - stage, [state])
         if stage == 0 and known.covered:
             best = self.testbed.optimal_value(state)
             gaps = best - np.array([value(state) for value in policies])
             for scale, counts in self._rows[2].items():
-                counts.add(gaps, scale * known.gap, best - self.lowest(state))
+                counts.add(gaps, scale * known.gap, best - self.lowest(state), [state])
 
 
 class LevelAccuracy(_Fresh):
@@ -110,33 +110,35 @@ class LevelAccuracy(_Fresh):
     def check(self) -> None:
         at = LevelStates(self.testbed, self.agent)
         brackets = cache(lambda level: Brackets(self.testbed, partial(at.action, level=level)))
-        for stage, states in enumerate(self.fresh()):
+        for states in self.fresh():
             for state in states:
                 best = self.testbed.optimal_action_values(state)
                 room = best - self.testbed.backup(state, self.lowest)
                 for level_state in at.of(state):
                     values = brackets(level_state.level).of_actions(state)
                     errors = np.abs(level_state.values - values)[:, level_state.allowed]
-                    self.check_errors(stage, level_state, errors)
+                    self.check_errors(state, level_state, errors)
                     if level_state.covered is not None:
-                        self._losses(stage, level_state, values[0], best, room)
+                        self._losses(state, level_state, values[0], best, room)
 
-    def check_errors(self, stage: int, level_state: LevelState, errors: FloatArray) -> None:
+    def check_errors(self, state: State, level_state: LevelState, errors: FloatArray) -> None:
         if level_state.covered is not None:
-            self.counts[-3].add(errors, self.agent.level_gap(level_state.level), self.agent.horizon - stage)
+            gap = self.agent.stage_gaps(level_state.level)[state[0]]
+            self.counts[-3].add(errors, gap, self.agent.horizon - state[0], [state])
 
     def _losses(
-        self, stage: int, level_state: LevelState, lowest: FloatArray, best: FloatArray, room: FloatArray
+        self, state: State, level_state: LevelState, lowest: FloatArray, best: FloatArray, room: FloatArray
     ) -> None:
         """`lowest` is Q^pi at its worst, `best` is Q*, `room` how far below it the worst policy is."""
         assert level_state.action is not None and level_state.survives is not None
         near, survival = self.counts[-2:]
-        gap, left = self.agent.level_gap(level_state.level), self.agent.horizon - stage
-        near.add((best - lowest)[level_state.allowed], 2 * (left - 1) * gap, room[level_state.allowed])
-        near.add(best.max() - lowest[level_state.action], 2 * left * gap, best.max() - (best - room).min())
+        own, *later = 2 * self.agent.stage_gaps(level_state.level)[state[0] :]
+        near.add((best - lowest)[level_state.allowed], sum(later), room[level_state.allowed], [state])
+        loss = best.max() - lowest[level_state.action]
+        near.add(loss, own + sum(later), best.max() - (best - room).min(), [state])
         gone = level_state.allowed & ~level_state.survives
         optimal = best >= best.max() - ROUNDING
-        survival.add(optimal[gone].astype(float), 0.0, 1.0)
+        survival.add(optimal[gone].astype(float), 0.0, 1.0, [state])
 
 
 class LinearLevelAccuracy(LevelAccuracy):
@@ -152,13 +154,14 @@ class LinearLevelAccuracy(LevelAccuracy):
         self._sound = [CheckCounts(frozen)] if self.instance.scale != 1 else []
         self.counts[:1] = [CheckCounts(estimates), *self._sound]
 
-    def check_errors(self, stage: int, level_state: LevelState, errors: FloatArray) -> None:
-        super().check_errors(stage, level_state, errors)
-        level, left = level_state.level, self.agent.horizon - stage
+    def check_errors(self, state: State, level_state: LevelState, errors: FloatArray) -> None:
+        super().check_errors(state, level_state, errors)
+        stage, level = state[0], level_state.level
+        left = self.agent.horizon - stage
         k = self.agent.datasets.size(stage, level) if level_state.covered is None else level_state.covered
-        alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level)
+        alpha = self._theory.alpha(k, self.agent.datasets.log_det(stage, k, level), level, stage)
         bounds = alpha * level_state.widths[level_state.allowed] + self._theory.misspecification
-        self.counts[0].add(errors, bounds, left)
+        self.counts[0].add(errors, bounds, left, [state])
         if level_state.covered is not None:
             for counts in self._sound:
-                counts.add(errors, self._theory.level_gap(level), left)
+                counts.add(errors, self._theory.stage_gaps(2.0**-level, level)[stage], left, [state])

@@ -8,6 +8,7 @@ import numpy as np
 
 from fpi.testbeds.base import FloatArray
 from fpi.training import Episode
+from fpi.verify.constants import constants_of
 from fpi.verify.counts import ROUNDING
 from fpi.verify.exact import lowest_value
 from fpi.verify.monitors import DEEPEST, Monitor
@@ -65,6 +66,7 @@ class Losses(BadEpisodes):
         self._step_losses = [np.inf, horizon, *(4 * horizon * gap for gap in gaps)]  # by level
         self._regret = np.zeros(2)
         self._steps: list[tuple[float, float, float]] = []
+        self._episodes: list[int] = []
 
     def limits(self) -> tuple[FloatArray, list[float]]:
         levels = range(1, min(THRESHOLDS, self.agent.levels) + 1)
@@ -80,11 +82,14 @@ class Losses(BadEpisodes):
             best, lowest = self.testbed.optimal_value(state), self.lowest(state)
             bound += self._step_losses[self.agent.played[stage]]
             self._steps.append((best - got, bound, best - lowest))
+            self._episodes.append(episode.number)
         self.rows.append((best - got, best - lowest))
 
     def check(self) -> None:
-        self.counts[0].add(*np.array(self._steps).T)
+        lost, bounds, most = np.array(self._steps).T
+        self.counts[0].add(lost, bounds, most, self._episodes)
         self._steps.clear()
+        self._episodes.clear()
         episodes = self.last_episodes(len(self.rows))
         regret = self._regret + np.cumsum(self.rows, axis=0)
         self.counts[1].add(regret[:, 0], self._theory.regret_bound(episodes), regret[:, 1])
@@ -96,19 +101,33 @@ class LevelCounts(Monitor):
     """Lemma 22: at most H (D_1 + ... + D_k) episodes have a step at level k or below, for every k.
 
     Counts once there were more episodes than the bound.
+    Lemmas 23 and 28: so the sum of 2^-l over the episodes, at every stage, is at most what such numbers allow. Counts
+    where that is less than 1/2 for every episode.
     """
 
     def begin(self) -> None:
         self._lowest: list[int] = []
         self._before = np.zeros(min(DEEPEST, self.agent.levels), np.int64)
+        self._sums = np.zeros(self.agent.horizon)
+        self._constants = constants_of(self.testbed, self.instance)
 
     def see(self, episode: Episode) -> None:
         self._lowest.append(min(self.agent.played))
+        self._sums[: episode.length] += 0.5 ** np.array(self.agent.played)
 
     def check(self) -> None:
         levels = np.arange(1, len(self._before) + 1)
         counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
         bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
-        self.counts[0].add(counts, bounds, self.last_episodes(len(counts))[:, None])
+        self.counts[0].add(counts.T, bounds[:, None], self.last_episodes(len(counts)), levels.tolist())
         self._before = counts[-1]
         self._lowest.clear()
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        """l_h <= k in at most N_k episodes, for every k: the sum is largest if levels fill up from the first."""
+        episodes, last = self.agent.episodes, self._constants.last
+        filled = np.cumsum([self._constants.levels.episodes(level) for level in range(1, last)])
+        falls = 0.5 ** np.arange(2, last + 1)  # 2^-k - 2^-(k+1)
+        bound = episodes * 0.5**last + falls @ np.minimum(episodes, filled)
+        self.counts[1].add(self._sums, bound, episodes / 2, [*range(self.agent.horizon)])

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms.levels import LeveledAgent, LevelState
-from fpi.algorithms.theory import Constants
 from fpi.testbeds.base import FloatArray, State, Testbed
 from fpi.training import Episode
+from fpi.verify.constants import constants_of
 from fpi.verify.counts import CheckCounts
 from fpi.verify.exact import LevelStates, played_policy, pool
-from fpi.verify.instances import Instance
+from fpi.verify.formulas import Linear
+from fpi.verify.instances import DELTA, Instance
 
 Cell = tuple[int, ...]
 """What names a dataset: (stage,) for PAC, (stage, level) for agents with levels."""
@@ -84,7 +85,8 @@ class DatasetSizes(Monitor):
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
-        self.counts[0].add(np.array(self._rows), bounds, self.last_episodes(len(self._rows))[:, None])
+        sizes, episodes = np.array(self._rows).T, self.last_episodes(len(self._rows))
+        self.counts[0].add(sizes, np.array(bounds)[:, None], episodes, self._cells)
         self._rows.clear()
 
 
@@ -139,26 +141,34 @@ class OnPolicy(_Data):
             if self.leveled
             else functools.cache(played_policy(self.testbed, self.agent))
         )
-        changed, can_change = [], []
-        for (_, *level), stored in self.data.items():
-            for datum in stored:
+        changed, can_change, pairs = [], [], []
+        for (stage, *level), stored in self.data.items():
+            for number, datum in enumerate(stored):
                 changed.append(any(act(state, *level) != action for state, action in datum.suffix))
                 can_change.append(len(datum.suffix) > 0)
-        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+                pairs.append((stage, *level, number))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float), pairs)
+
+
+SLOPES = np.array([-0.5, -0.2, -0.1, -0.05, -0.02, 0.02, 0.05, 0.1, 0.2, 0.5])
 
 
 class Concentration(_Data):
-    """Lemmas 3 and 13: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, where xi_i = q_i - Q^{pi}(s_i, a_i).
+    """Lemmas 3, 12 and 13: |sum_i phi_i xi_i|^2 in Sigma_k^{-1} is small for every k, with xi_i = q_i - Q^pi(s_i, a_i).
 
-    With levels there is a union bound over them.
+    With levels there is a union bound over them; Lemmas 3 and 12 have the determinant of Sigma_k, 13 a bound on it.
+    Lemma 11: the xi_i are differences of a martingale and subGaussian, so that exp(s sum xi_i - s^2 sum sigma_i^2 / 2)
+    has a mean of at most 1 for every s, and with probability 1 - delta an average over s never exceeds 1 / delta.
     """
 
     def begin(self) -> None:
         super().begin()
+        self._total = self._variance = 0.0
+        linear = constants_of(self.testbed, self.instance).linear
+        self._linear = replace(linear, kappa=0.0, theta_bound=0.0, scale=1.0)
         self._noise: defaultdict[Cell, _Noise] = defaultdict(lambda: _Noise(self.testbed.dim, self.instance.ridge))
 
     def check(self) -> None:
-        theory = replace(self.agent.theory, misspecification=0.0, theta_bound=0.0, scale=1.0)
         for cell, stored in self.data.items():
             noise = self._noise[cell]
             if noise.size == len(stored):
@@ -166,7 +176,12 @@ class Concentration(_Data):
             dataset = self.agent.dataset(*cell)
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.counts[0], theory, *cell[1:])
+                noise.check(self.counts[-2:], self._linear, cell)
+                self._total += float(dataset.targets[k]) - stored[k].value
+                self._variance += (self.agent.horizon - cell[0]) / 4
+        if self.leveled:
+            growth = np.exp(SLOPES * self._total - SLOPES**2 * self._variance / 2)
+            self.counts[0].add(growth.mean(), 1 / DELTA, np.inf)
 
 
 class _Noise:
@@ -188,17 +203,19 @@ class _Noise:
         self._log_det += math.log(growth)
         self._most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
 
-    def check(self, counts: CheckCounts, theory: Constants, *level: int) -> None:
-        """`theory` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
-        bound = theory.alpha(self.size, self._log_det, *level) ** 2
-        counts.add(self._sum @ self._inverse @ self._sum, bound, self._most)
+    def check(self, rows: list[CheckCounts], linear: Linear, cell: Cell) -> None:
+        """`linear` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
+        for counts, log_det in zip(rows, (self._log_det, None), strict=False):
+            level = cell[1] if len(cell) > 1 else None
+            bound = linear.alpha(self.size, log_det, level, cell[0]) ** 2
+            counts.add(self._sum @ self._inverse @ self._sum, bound, self._most, [cell])
 
 
 class TrueFunction(_Data):
     """Lemma 25: Q^pi is in F_k for every k, that is, at most sqrt(beta_k) away from f_k on the data.
 
     beta is that of the theory, whatever the scale of the agent. Counts where it is below the most that f_k, with values
-    from 0 to `max_value`, could be away.
+    from `min_value` to `max_value`, could be away.
     """
 
     def begin(self) -> None:
@@ -209,10 +226,13 @@ class TrueFunction(_Data):
         for (stage, level), stored in self.data.items():
             prefixes, rows = self.agent.datasets.prefixes(stage, level), self.agent.dataset(stage, level).features
             truth = np.array([datum.value for datum in stored])
-            most = np.cumsum(np.maximum(truth, self.agent.function_class.max_value - truth) ** 2)
+            known = self.agent.function_class
+            most = np.cumsum(np.maximum(truth - known.min_value, known.max_value - truth) ** 2)
             for k in range(self._checked[stage, level] + 1, len(stored) + 1):
                 apart = np.sum((prefixes.estimates(rows[:k], k) - truth[:k]) ** 2)
-                self.counts[0].add(apart, self.agent.beta(level, k) / self.instance.scale, most[k - 1])
+                self.counts[0].add(
+                    apart, self.agent.beta(level, k, stage) / self.instance.scale, most[k - 1], [(stage, level)]
+                )
             self._checked[stage, level] = len(stored)
 
 
@@ -235,7 +255,7 @@ class StaysTheSame(Monitor):
             self._look()
 
     def _look(self) -> None:
-        changed, can_change = [], []
+        changed, can_change, frozen = [], [], []
         for state in self._states:
             level_states = self.agent.level_states(self.testbed.observation(state), state[0])
             data = 0
@@ -246,11 +266,12 @@ class StaysTheSame(Monitor):
                     first, data_then = self._frozen[state, level]
                     changed.append(now is None or not _same(now, first))
                     can_change.append(data > data_then)
+                    frozen.append((state, level))
                 elif now is not None and now.covered is not None:
                     self._frozen[state, level] = now, data
                 else:
                     break
-        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float))
+        self.counts[0].add(np.array(changed, float), 0.0, np.array(can_change, float), frozen)
 
 
 def _same(one: LevelState, other: LevelState) -> bool:

@@ -1,0 +1,170 @@
+"""The constants of the paper once more, typed from its formulas: this file imports nothing from fpi.
+
+A constant that is a little too small breaks no bound that anybody could see in a run, since all of them have room. So
+what the library says is compared with this. "paper" is the paper to the letter; "tight" differs in `Linear.most_data`,
+in `variance`, which falls with the stages left (so errors are those of a stage, and losses sum them), and in
+`Linear.log_det`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def variance(horizon: int, stage: int, mode: str) -> float:
+    """A return from a stage on is subGaussian with the square root of this."""
+    return horizon if mode == "paper" else (horizon - stage) / 4
+
+
+def largest(holds: Callable[[float], bool], above: float) -> float:
+    """The largest n <= above at which `holds` is true, if it is true up to some n and false from there on."""
+    below = 0.0
+    for _ in range(200):
+        middle = (below + above) / 2
+        below, above = (middle, above) if holds(middle) else (below, middle)
+    return below
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Sections 4 and 5, for features of norm at most 1."""
+
+    horizon: int
+    dim: int
+    ridge: float
+    delta: float
+    kappa: float
+    theta_bound: float
+    mode: str
+    scale: float = 1.0
+    highest: int = 40
+    """No level beyond it is tested and stored."""
+
+    def most_data(self, epsilon: float) -> float:
+        """D, eq. (5), and D_l for epsilon = 2^-l, where epsilon > 1 counts as 1; or what ln det has room for."""
+        if self.mode == "tight":
+            return most_growth(self.dim, epsilon**2, 1 / self.ridge)
+        epsilon = min(1.0, epsilon)
+        return 2 * self.dim / epsilon**2 * math.log(1 + 4 / (epsilon**4 * self.ridge**2))
+
+    def log_det(self, n: float, known: float | None = None) -> float:
+        """The paper bounds what n data make of ln det; "tight" takes what it is, if it is known."""
+        most = self.dim * math.log(1 + n / (self.ridge * self.dim))
+        return most if self.mode == "paper" or known is None else known
+
+    def alpha(self, n: float, known: float | None = None, level: int | None = None, stage: int = 0) -> float:
+        """alpha of Section 4, and alpha_l."""
+        events = self.horizon if level is None else 2 * self.horizon * level * level
+        spread = variance(self.horizon, stage, self.mode)
+        noise = math.sqrt(2 * spread * (self.log_det(n, known) / 2 + math.log(events / self.delta)))
+        return self.scale * (noise + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound)
+
+    def stage_gap(self, stage: int, epsilon: float, level: int | None = None) -> float:
+        """alpha eps + kappa, and Delta_l."""
+        return self.alpha(self.most_data(epsilon), level=level, stage=stage) * epsilon + self.kappa
+
+    def gap(self, epsilon: float) -> float:
+        """eps-bar of Theorem 1."""
+        return 2 * sum(self.stage_gap(stage, epsilon) for stage in range(self.horizon))
+
+    def last_level(self) -> float:
+        """L-bar, with log2 for ln."""
+        if self.kappa == 0:
+            return math.inf
+        return max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.kappa)) + 1)
+
+
+@dataclass(frozen=True)
+class Class:
+    """The last appendix, for a class of functions; `log_covering` is ln N(F, 1/T^2)."""
+
+    horizon: int
+    delta: float
+    episodes: int
+    log_covering: float
+    mode: str
+    scale: float = 1.0
+
+    def beta(self, level: int, k: int, stage: int = 0) -> float:
+        """beta*_k(F, delta / 4Hl^2, 1 / T^2)."""
+        share, radius, noise = (
+            self.delta / (4 * self.horizon * level**2),
+            self.episodes**-2,
+            variance(self.horizon, stage, self.mode),
+        )
+        later = 2 * radius * k * (8 * self.horizon + math.sqrt(8 * noise * math.log(4 * k * k / share))) if k else 0.0
+        return self.scale * (8 * noise * (self.log_covering + math.log(1 / share)) + later)
+
+    def most_data(self, level: int, bound: Callable[[float], float]) -> int:
+        """D_l: the bound on data for a radius is put into itself until nothing changes, from T on."""
+        n = self.episodes
+        while n > 0 and (fewer := math.floor(bound(self.beta(level, n)))) < n:
+            n = fewer
+        return n
+
+
+def most_dependent(dim: float, epsilon: float) -> Callable[[float], float]:
+    """Lemma 24: (1 + 4 beta / epsilon^2) dim_E + dim_E."""
+    return lambda beta: (2 + 4 * beta / epsilon**2) * dim
+
+
+def most_growth(dim: int, gain: float, ratio: float) -> int:
+    """How often det(I + sum v v') can grow by 1 + gain, for |v|^2 <= ratio in R^dim: det <= (trace / dim)^dim."""
+    if math.log(1 + gain) >= ratio:
+        return 0
+    above = 1.0
+    while above * math.log(1 + gain) <= dim * math.log(1 + ratio * above / dim):
+        above *= 2
+    n = largest(lambda n: n * math.log(1 + gain) <= dim * math.log(1 + ratio * n / dim), above)
+    return math.floor(n * (1 + 1e-12))
+
+
+def most_in_ball(dim: int, radius: float, slopes: tuple[float, float], epsilon: float) -> Callable[[float], float]:
+    """Data of ridge width 2 sqrt(2 beta) |phi| above epsilon, for a ball of parameters and a link with these slopes."""
+    low, high = slopes
+
+    def most(beta: float) -> float:
+        wide = most_growth(dim, (epsilon * low / high) ** 2 / (8 * beta), (radius * low) ** 2 / beta)
+        if 4 * beta >= epsilon**2:
+            return wide
+        return wide + most_growth(dim, (low / high) ** 2 / 2, (2 * radius * low / epsilon) ** 2)
+
+    return most
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What follows from D_l, Delta_l and L-bar: Lemmas 21 and 22, Theorems 2 to 4."""
+
+    horizon: int
+    most_data: Callable[[int], float]
+    level_gap: Callable[[int], float]
+    last: int
+    """The level that stores nothing."""
+
+    def loss(self, level: int) -> float:
+        """Of an episode whose lowest level is this; 4 H Delta_0 is H."""
+        if level == 1:
+            return self.horizon
+        gaps = [self.level_gap(each - 1) for each in range(min(level, self.last), self.last + 1)]
+        return min(self.horizon, 4 * self.horizon**2 * max(gaps))
+
+    def episodes(self, level: int) -> float:
+        return self.horizon * self.most_data(level) + 1 if level < self.last else math.inf
+
+    def regret(self, episodes: float) -> float:
+        """Theorem 2: levels fill up from the first."""
+        total, level = 0.0, 1
+        while episodes > 0:
+            here = min(episodes, self.episodes(level))
+            total, episodes, level = total + here * self.loss(level), episodes - here, level + 1
+        return total
+
+    def mistakes(self, epsilon: float) -> float:
+        """Theorem 3: episodes that may lose more than this."""
+        total, level = 0.0, 1
+        while total < math.inf and self.loss(level) > epsilon:
+            total, level = total + self.episodes(level), level + 1
+        return total

@@ -1,0 +1,206 @@
+"""Algorithms 1 and 2 at one state, from their definitions and from raw data: slow, and this file imports only numpy.
+
+A dataset keeps the inverse of every covariance, each computed anew, or every sum over functions; levels are climbed one
+by one. What rounding could turn is not decided: `TooNear`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+TIE = 1e-9  # what the library calls equal
+
+
+class TooNear(Exception):
+    """Rounding could decide."""
+
+
+def above(numbers: Any, edge: Any, unit: Any) -> NDArray[np.bool_]:
+    """numbers > edge, beyond ties; two programs that round differently agree on it."""
+    beyond = (np.asarray(numbers) - edge) / unit / TIE - 1
+    if np.any(np.abs(beyond) < 0.5):
+        raise TooNear
+    return np.asarray(beyond > 0)
+
+
+class Data(Protocol):
+    """An ordered dataset of one stage and level."""
+
+    rows: list[Array]
+    targets: list[float]
+
+    def __len__(self) -> int: ...
+
+    def append(self, row: Array, target: float) -> None: ...
+
+    def values(self, rows: Array, k: int) -> Array: ...
+
+    def widths(self, rows: Array, k: int) -> Array: ...
+
+    def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]: ...
+
+    def first_cover(self, rows: Array, epsilon: float) -> int | None: ...
+
+
+class Ridge:
+    """Sigma_k^-1, eq. (4), and sum_{i <= k} phi_i q_i for every prefix k."""
+
+    def __init__(self, dim: int, ridge: float) -> None:
+        self.rows: list[Array] = []
+        self.targets: list[float] = []
+        self.sigma = ridge * np.eye(dim)
+        self.inverses = [np.eye(dim) / ridge]
+        self.moments = [np.zeros(dim)]
+        self.log_dets = [0.0]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def append(self, row: Array, target: float) -> None:
+        growth = 1 + row @ self.inverses[-1] @ row
+        self.rows.append(row)
+        self.targets.append(target)
+        self.sigma = self.sigma + np.outer(row, row)
+        self.inverses.append(np.asarray(np.linalg.inv(self.sigma), np.float64))
+        self.moments.append(self.moments[-1] + row * target)
+        self.log_dets.append(self.log_dets[-1] + math.log(growth))
+
+    def widths(self, rows: Array, k: int) -> Array:
+        widths: Array = np.sqrt(((rows @ self.inverses[k]) * rows).sum(axis=1))
+        return widths
+
+    def values(self, rows: Array, k: int) -> Array:
+        return rows @ (self.inverses[k] @ self.moments[k])
+
+    def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]:
+        """Eq. (1)."""
+        return above(self.widths(rows, k), epsilon, epsilon)
+
+    def first_cover(self, rows: Array, epsilon: float) -> int | None:
+        """Eq. (2). Widths fall with k, so halving finds the k that covers while k - 1 does not."""
+        low, high = -1, len(self)
+        if self.uncovered(rows, high, epsilon).any():
+            return None
+        while high - low > 1:
+            k = (low + high) // 2
+            low, high = (k, high) if self.uncovered(rows, k, epsilon).any() else (low, k)
+        return high
+
+
+class Tables:
+    """A finite class of functions; a row has the values of all of them at a state and action."""
+
+    def __init__(self, size: int, beta: Callable[[int], float]) -> None:
+        self.beta = beta
+        self.rows: list[Array] = []
+        self.targets: list[float] = []
+        self.losses = [np.zeros(size)]
+        self.apart = [np.zeros((size, size))]  # sum of (f - g)^2 over the data
+        self._inside: dict[int, NDArray[np.bool_]] = {}
+        self._tried: dict[bytes, int] = {}  # so many prefixes do not cover these rows
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def append(self, row: Array, target: float) -> None:
+        self.rows.append(row)
+        self.targets.append(target)
+        self.losses.append(self.losses[-1] + (row - target) ** 2)
+        self.apart.append(self.apart[-1] + (row[:, None] - row) ** 2)
+
+    def best(self, k: int) -> int:
+        losses = self.losses[k]
+        rivals = np.flatnonzero(losses <= losses.min() + TIE)
+        if self.apart[k][rivals[0], rivals].max() > TIE:
+            raise TooNear
+        return int(rivals[0])
+
+    def values(self, rows: Array, k: int) -> Array:
+        return rows[:, self.best(k)]
+
+    def widths(self, rows: Array, k: int) -> Array:
+        inside = rows[:, self.members(k)]
+        spread: Array = inside.max(axis=1) - inside.min(axis=1)
+        return spread
+
+    def members(self, k: int) -> NDArray[np.bool_]:
+        """F_k."""
+        if k not in self._inside:
+            near = self.apart[k][self.best(k)] if k else np.zeros(len(self.losses[0]))
+            self._inside[k] = ~above(near, self.beta(k), self.beta(k))
+        return self._inside[k]
+
+    def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]:
+        wide = above(self.widths(rows, k), epsilon, epsilon)
+        if wide.all():
+            return wide
+        alike = ~above(self.apart[k], epsilon**2, epsilon**2)
+        independent = [above(abs(row[:, None] - row)[alike], epsilon, epsilon).any() for row in rows]
+        return wide | np.array(independent)
+
+    def first_cover(self, rows: Array, epsilon: float) -> int | None:
+        """Widths may rise: every prefix is looked at, once."""
+        name = rows.tobytes()
+        for k in range(self._tried.get(name, 0), len(self) + 1):
+            if not self.uncovered(rows, k, epsilon).any():
+                return k
+            self._tried[name] = k + 1
+        return None
+
+
+class Rung(NamedTuple):
+    """One level at one state."""
+
+    allowed: NDArray[np.bool_]
+    k: int | None
+    uncovered: NDArray[np.bool_]
+    values: Array
+    widths: Array
+    action: int | None
+    survives: NDArray[np.bool_] | None
+
+
+Margins = Callable[[int, int, int], tuple[float, float, float]]
+"""Of a stage, level and prefix: estimates err by factor * width + bias, and a slack for what comes later."""
+
+
+def climb(
+    rows: Array,
+    stage: int,
+    levels: Sequence[Data],
+    accuracies: Sequence[float],
+    margins: Margins | None,
+    known: list[Rung],
+) -> list[Rung]:
+    """Eqs. (6) to (8), from the rungs that are known; Algorithm 1 has one level and eliminates nothing."""
+    rungs = list(known)
+    while len(rungs) < len(levels) and not (rungs and rungs[-1].k is None):
+        data, epsilon = levels[len(rungs)], accuracies[len(rungs)]
+        allowed = np.ones(len(rows), np.bool_) if not rungs else rungs[-1].survives
+        assert allowed is not None
+        k = data.first_cover(rows[allowed], epsilon)
+        at = len(data) if k is None else k
+        values, widths = np.full((2, len(rows)), np.nan)
+        values[allowed], widths[allowed] = data.values(rows[allowed], at), data.widths(rows[allowed], at)
+        if k is None:
+            uncovered = np.zeros(len(rows), np.bool_)
+            uncovered[allowed] = data.uncovered(rows[allowed], at, epsilon)
+            rungs.append(Rung(allowed, None, uncovered, values, widths, None, None))
+            continue
+        top = float(np.nanmax(values))
+        tied = allowed & ~above(np.where(allowed, top - values, np.inf), 0.0, 1 + abs(top))
+        survives = allowed
+        if margins is not None:
+            factor, bias, slack = margins(stage, len(rungs) + 1, k)
+            errors = factor * np.where(allowed, widths, 0.0) + bias
+            bar = float(np.nanmax(values - errors)) - slack
+            survives = allowed & ~above(np.where(allowed, bar - values - errors, np.inf), 0.0, 1 + abs(bar))
+        nothing = np.zeros(len(rows), np.bool_)
+        rungs.append(Rung(allowed, k, nothing, values, widths, int(tied.argmax()), survives))
+    return rungs
