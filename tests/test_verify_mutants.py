@@ -234,7 +234,7 @@ class ThresholdWithoutLaterStages(Regret):
 
 class TriesTwoLevels(Regret):
     def act(self, observation, stage, level, seed, episode):
-        return super().act(observation, stage, min(level, 2), seed, episode)
+        return super().act(observation, stage, min(level or episode + 1, 2), seed, episode)
 
 
 class ForgetsEliminations(Regret):

@@ -98,7 +98,7 @@ class ForgetsToStore(mutants.ForgetsToStore, Regret):
 
 
 MUTANTS = [
-    (ExploresTooLong, SEA, {"Lemma 8", "Lemma 22"}),
+    (ExploresTooLong, SEA, {"Lemma 8", "Lemma 22", "Lemma 23"}),
     (FollowsTheData, BANDIT, {"Lemma 9"}),
     (DoesNotFreeze, BANDIT, {"Lemma 9"}),
     (StoresTooMuch, CORRIDOR, {"Lemma 10"}),
