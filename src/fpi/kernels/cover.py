@@ -197,9 +197,8 @@ def first_cover(store, cell, indices, values, threshold):
     if mine.cover == LATER:
         locate(store, cell, indices, where)
         search(store, cell, where, values, threshold, 0, mine)
-    return np.int64(
-        progress[0].cover
-    )  # not `mine`: an array is freed after its last use, and a record does not hold it
+    found = progress[0].cover  # not `mine`: an array is freed after its last use, and a record does not hold it
+    return np.int64(found)
 
 
 @jit_inline

@@ -150,6 +150,8 @@ def note_observations(suffixes, actor, observations, actions, stage):
 def count_stale(suffixes, actor, window):
     """Data after which the policy of today would not do as was done then, at one step or more."""
     pairs, steps = suffixes.pairs, suffixes.steps
+    if pairs.shape[1] != actor.indices.shape[1] + 2:
+        raise ValueError("these steps have other features")
     follows = np.zeros(suffixes.pairs_used, np.bool_)
     for i in range(follows.size):
         put(actor.indices[0], pairs[i, 2:])
