@@ -47,6 +47,7 @@ def run(console: Console) -> None:
         title="worst over prefixes and queries; a close decision has ε within 3e-9 (relative) of the exact width",
     )
     jobs = [(kind, n, d, ridge) for n, d in SIZES for kind in KINDS for ridge in RIDGES]
+    jobs = [job for job in jobs if job[1:3] != SIZES[-1] or job[3] in (RIDGES[0], RIDGES[-1])]  # a minute each
     for job in track(jobs, "accuracy", console=console):
         row = measure(*job)
         table.add_row(
