@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from fpi._validation import check_positive
 from fpi.errors import InputError
@@ -82,6 +83,7 @@ def _eluder_dimension(function_class: FunctionClass, epsilon: float) -> float:
     return bound(epsilon)
 
 
+@lru_cache(maxsize=4096)  # the bounds of all levels ask for the same few numbers
 def most_gains(dim: int, gain: float, ratio: float) -> float:
     """The largest n with (1 + gain)^(n / dim) <= 1 + ratio * n / dim.
 

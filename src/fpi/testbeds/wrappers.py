@@ -12,7 +12,7 @@ from fpi.testbeds import _hash
 from fpi.testbeds.base import FloatArray, Policy, State, Testbed, Value, check_number, check_sizes
 
 
-class _Changed(Testbed):
+class Changed(Testbed):
     """Another testbed with something changed."""
 
     base: Testbed
@@ -54,7 +54,7 @@ class _Changed(Testbed):
 
 
 @dataclass
-class Rotated(_Changed):
+class Rotated(Changed):
     """Features turned by a random orthogonal matrix per stage, which hides their blocks and changes nothing else."""
 
     base: Testbed
@@ -80,7 +80,7 @@ class Rotated(_Changed):
 
 
 @dataclass
-class Misspecified(_Changed):
+class Misspecified(Changed):
     """Means shifted by up to kappa / H, so that |Q^pi - <phi, theta^pi>| <= kappa for every policy.
 
     theta^pi is that of the base; means are cut to [0, 1], which only brings them nearer to the base. Such noise
@@ -120,7 +120,7 @@ class Misspecified(_Changed):
 
 
 @dataclass
-class WorstStarts(_Changed):
+class WorstStarts(Changed):
     """Of `candidates` starts that are drawn the one with the largest `loss`, which an adversary may look up."""
 
     base: Testbed

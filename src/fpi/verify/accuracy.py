@@ -79,7 +79,7 @@ class PrefixAccuracy(_Fresh):
         stage, settings = state[0], self.agent.settings
         known = self.agent.explain(self.testbed.observation(state), stage)
         covered = known.widths <= settings.epsilon * (1 + ROUNDING)
-        errors = np.abs(known.values - exact)[:, covered]
+        errors = np.abs(known.values / self.span - exact)[:, covered]
         alpha = self.agent.alpha(stage, known.prefix)
         for scale, counts in self._rows[1].items():
             bound = scale * alpha * settings.epsilon + settings.misspecification
@@ -88,7 +88,7 @@ class PrefixAccuracy(_Fresh):
             best = self.testbed.optimal_value(state)
             gaps = best - np.array([value(state) for value in policies])
             for scale, counts in self._rows[2].items():
-                counts.add(gaps, scale * known.gap, best - self.lowest(state), [state])
+                counts.add(gaps, scale * known.gap / self.span, best - self.lowest(state), [state])
 
 
 class LevelAccuracy(_Fresh):

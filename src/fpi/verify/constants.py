@@ -25,6 +25,8 @@ class Constants:
         """epsilon, or 2^-l of all levels that are tested."""
         return [0.5**level for level in range(1, self.last)] if self.leveled else [self.instance.epsilon]
 
+    first: int = 1
+    """The first level that is tested."""
     last: int
     """L-bar, or one beyond the last level that is tested."""
 
@@ -62,7 +64,7 @@ class Constants:
 
     @property
     def levels(self) -> formulas.Levels:
-        return formulas.Levels(self.horizon, self.most_data, self.level_gap, self.last)
+        return formulas.Levels(self.horizon, self.most_data, self.level_gap, self.first, self.last)
 
 
 class LinearConstants(Constants):
@@ -77,8 +79,15 @@ class LinearConstants(Constants):
             testbed.theta_bound,
             instance.constants,
             instance.scale if self.leveled else 1.0,
+            noise=noise(instance),
         )
         self.last = int(min(HIGHEST + 1, self.linear.last_level()))
+        self.first = self._first_promising() if instance.first_level == "auto" else int(instance.first_level)
+
+    def _first_promising(self) -> int:
+        """Where 2 H Delta_l < H, or 1."""
+        promising = (level for level in range(1, self.last) if 2 * self.level_gap(level) < 1)
+        return next(promising, 1)
 
     def stage_gap(self, stage: int, level: int) -> float:
         return self.linear.stage_gap(stage, 0.5**level, level)
@@ -97,7 +106,7 @@ class ClassConstants(Constants):
         self._testbed = testbed
         covering = self._log_covering(instance.episodes**-2.0)
         self.known = formulas.Class(
-            self.horizon, DELTA, instance.episodes, covering, instance.constants, instance.scale
+            self.horizon, DELTA, instance.episodes, covering, instance.constants, instance.scale, noise(instance)
         )
 
     def _ball(self) -> tuple[int, float, tuple[float, float]]:
@@ -132,6 +141,12 @@ class ClassConstants(Constants):
 
     def radius(self, stage: int, level: int) -> Callable[[int], float]:
         return lambda k: self.known.beta(level, k, stage)
+
+
+def noise(instance: Instance) -> float:
+    """Rewards, divided by their span, are subGaussian with this."""
+    low, high = sorted(instance.paid)
+    return (high - low) / (max(high, 0.0) - min(low, 0.0)) / 2
 
 
 def constants_of(testbed: Testbed, instance: Instance) -> Any:

@@ -49,10 +49,7 @@ class RawData(Monitor):
     def _rows(self, state: State) -> FloatArray:
         """What is known of each action: features, or the values of all functions."""
         if self._tables is None:
-            rows = self.testbed.phi(state)
-            if self.instance.tiles:  # as the agent has them: a block of tiles for every action
-                rows = rows.reshape(len(rows), -1, len(rows)).swapaxes(1, 2).reshape(rows.shape)
-            return rows
+            return self.testbed.phi(state)
         return np.ascontiguousarray(self._tables[:, state[0], state[1], :].T)
 
     def data(self, stage: int, level: int) -> Data:
@@ -65,12 +62,13 @@ class RawData(Monitor):
         return self.cells[stage, level]
 
     def ladder(self, state: State, top: int) -> list[Rung]:
-        """The state at levels 1 to `top`, or to the first that does not cover it."""
-        levels = [self.data(state[0], level) for level in range(1, top + 1)]
+        """The state at all levels up to `top`, or to the first that does not cover it."""
+        stage, first = state[0], self.constants.first
         known = self._frozen[state] if self.testbed.recurs(state) else []
-        rungs = climb(
-            self.rows(state), state[0], levels, self.accuracies, self._margins if self.leveled else None, known[:top]
-        )
+        below = known[: top - first + 1]
+        levels = ((level, self.data(stage, level)) for level in range(first + len(below), top + 1))
+        margins = self._margins if self.leveled else None
+        rungs = climb(self.rows(state), stage, below, levels, self.accuracies, margins)
         if self.testbed.recurs(state) and len(rungs) > len(known):
             self._frozen[state] = [rung for rung in rungs if rung.k is not None]
         return rungs
@@ -89,7 +87,7 @@ class RawData(Monitor):
         grown = [(int(stage), int(level) + 1) for level, stage in np.argwhere(sizes > self._sizes)]
         self.judge(episode, grown)
         for stage, level in grown:
-            action, target = int(episode.actions[stage]), float(episode.rewards[stage:].sum())
+            action, target = int(episode.actions[stage]), float(episode.rewards[stage:].sum()) / self.span
             self.data(stage, level).append(self.rows(self._state(episode, stage))[action], target)
             self.stored[stage, level].append(episode)
         self._sizes = sizes.copy()
@@ -135,14 +133,13 @@ class Definitions(RawData):
             return
 
     def _judge_steps(self, episode: Episode, states: list[State], grown: list[tuple[int, int]]) -> None:
-        tested = len(self.accuracies)
-        level = min(episode.number + 1, tested + 1) if self.leveled else 1
+        first, tested = self.constants.first, len(self.accuracies)
+        level = min(episode.number + first, tested + 1) if self.leveled else 1
         wrong, exploring, levels = [], None, []
         for stage, (state, action) in enumerate(zip(states, episode.actions.tolist(), strict=True)):
             rung = self.ladder(state, min(level, tested))[-1]
             if rung.k is None:
-                level = len(self.ladder(state, min(level, tested)))
-                exploring = stage
+                level, exploring = rung.level, stage
                 wrong.append(not rung.uncovered[action])
             else:
                 wrong.append(action != rung.action)
@@ -162,7 +159,7 @@ class Definitions(RawData):
             return
         for (stage, level), data in self.cells.items():
             said = self.agent.dataset(stage, level) if self.leveled else self.agent.dataset(stage)
-            same = len(said) == len(data) and equal(said.targets, data.targets)
+            same = len(said) == len(data) and equal(said.targets / self.span, data.targets)
             same = same and all(map(equal, said.features, data.rows))
             self._steps.add(float(not same), 0.0, 1.0, [(stage, level)])
         for states in pool(self.testbed, REPORTS, seed=self.agent.episodes):
@@ -179,13 +176,12 @@ class Definitions(RawData):
             (rung,) = self.ladder(state, 1)
             said = self.agent.explain(seen, stage)
             acts = rung.action == said.action if rung.k is not None else bool(rung.uncovered[said.action])
-            return (
-                rung.k == said.freezing_index and acts and equal([rung.values, rung.widths], [said.values, said.widths])
-            )
-        said = self.agent.level_states(seen, stage)
-        rungs = self.ladder(state, min(self.agent.episodes + 1, len(self.accuracies)))
+            same = equal([rung.values, rung.widths], [said.values / self.span, said.widths])
+            return rung.k == said.freezing_index and acts and same
+        said = LevelStates(self.testbed, self.agent).of(state)
+        rungs = self.ladder(state, min(self.agent.episodes + self.constants.first, len(self.accuracies)))
         return len(said) == len(rungs) and all(
-            (rung.k, rung.action) == (each.covered, each.action)
+            (rung.level, rung.k, rung.action) == (each.level, each.covered, each.action)
             and equal([rung.values, rung.widths], [each.values, each.widths])
             and same_actions(rung.allowed, each.allowed)
             and same_actions(rung.survives, each.survives)
@@ -197,8 +193,8 @@ class Definitions(RawData):
 class Dependence(RawData):
     """What the analysis rests on, for the worst of several policies, where the agent says that a state is covered.
 
-    Lemma 14: |sum_i phi_i delta_i|^2 <= n kappa^2 in the norm of the data, delta_i being how far Q^pi is from linear.
-    Counts where kappa > 0.
+    Lemma 14: |sum_i phi_i delta_i|^2 <= n kappa^2 in the norm of the data, delta_i being how far Q^pi is from linear in
+    the features that the agent has stored, kappa what it was told. Counts where kappa > 0.
     Lemma 17: a covered feature is a combination of the data with sum c_i^2 <= epsilon^2, but for sqrt(ridge) epsilon.
     Lemmas 18 and 27: from a covered pair on, states that no stored return came through have actions that are worth
     nearly the same under every policy. Counts where that is less than what is left to be lost.
@@ -226,9 +222,9 @@ class Dependence(RawData):
         for (stage, level), data in self.cells.items():
             if not len(data):
                 continue
-            episodes, kappa = self.stored[stage, level][:SEQUENCE], self.testbed.misspecification
+            episodes, kappa = self.stored[stage, level][:SEQUENCE], self.agent.settings.misspecification
             pairs = [(self._state(each, stage), int(each.actions[stage])) for each in episodes]
-            rows = np.array([self.testbed.phi(state)[action] for state, action in pairs])
+            rows = self.agent.dataset(stage, level).features[: len(pairs)]
             inverse = np.linalg.inv(self.instance.ridge * np.eye(self.testbed.dim) + rows.T @ rows)
             for policy in self._policies[2:]:
                 exact = [self.testbed.action_values(state, policy)[action] for state, action in pairs]
@@ -310,15 +306,15 @@ class Formulas(Monitor):
         """Lemmas 4 and 6, from this stage on."""
         kappa, horizon = self.constants.linear.kappa, self.testbed.horizon
         errors = self._alpha(stage, known.prefix) * known.widths + kappa
-        self.compare(("error", stage), known.value_error, errors)
+        self.compare(("error", stage), known.value_error / self.span, errors)
         if known.covered:
             alphas = [self._alpha(h, len(self.agent.dataset(h).targets)) for h in range(stage + 1, horizon)]
             later = sum(alpha * self.instance.epsilon + kappa for alpha in alphas)
-            self.compare(("promise", stage), known.gap, 2 * errors.max() + 2 * later)
+            self.compare(("promise", stage), known.gap / self.span, 2 * errors.max() + 2 * later)
 
     def _bounds_of_levels(self) -> None:
         constants, theory = self.constants, self.agent.theory
-        self.compare("levels", self.agent.levels, constants.last - 1)
+        self.compare("levels", [self.agent.first_level, self.agent.levels], [constants.first, constants.last - 1])
         for level in range(1, min(constants.last, DEEPEST)):
             self.compare(("D", level), theory.dataset_bound(0.5**level), constants.most_data(level))
             self.compare(("Delta", level), self.agent.level_gap(level), constants.level_gap(level))
@@ -345,15 +341,17 @@ class Formulas(Monitor):
         """Lemma 20 from this stage on, and eq. (7) at every level."""
         left = self.testbed.horizon - stage
         gap = min(left, 2 * self.constants.later(stage, known.level)) if known.level else left
-        self.compare(("promise", stage, known.level), known.gap, gap)
-        for each in known.level_states[: known.level]:
+        self.compare(("promise", stage, known.level), known.gap / self.span, gap)
+        for each in known.level_states:
+            if each.covered is None:
+                continue
             log_det = None
             if self.instance.algorithm == "Regret":
                 features = self.agent.dataset(stage, each.level).features[: each.covered]
                 log_det = np.linalg.slogdet(np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge)[1]
             factor, bias, slack = self.constants.margins(stage, each.level, each.covered, log_det)
-            lower = np.where(each.allowed, each.values - factor * each.widths - bias, -np.inf)
-            self.compare(("threshold", stage, each.level), each.threshold, lower.max() - slack)
+            lower = np.where(each.allowed, each.values / self.span - factor * each.widths - bias, -np.inf)
+            self.compare(("threshold", stage, each.level), each.threshold / self.span, lower.max() - slack)
 
 
 def equal(one: object, other: object) -> bool:

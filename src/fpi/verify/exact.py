@@ -32,15 +32,19 @@ def greedy_policy(testbed: Testbed, agent: PAC) -> Policy:
 
 
 class LevelStates:
-    """How states stand at the levels of an agent, remembered for as long as nothing is learned."""
+    """How states stand at the levels of an agent, in spans of rewards, remembered for as long as nothing is learned."""
 
     def __init__(self, testbed: Testbed, agent: LeveledAgent) -> None:
-        self.of = cache(lambda state: agent.level_states(testbed.observation(state), state[0]))
+        self._testbed, self._agent = testbed, agent
+        self.of = cache(self._of)
+
+    def _of(self, state: State) -> tuple[LevelState, ...]:
+        said = self._agent.level_states(self._testbed.observation(state), state[0])
+        return tuple(each.times(1 / self._agent.rewards.span) for each in said)
 
     def action(self, state: State, level: int) -> int | None:
-        """pi^(l)(s) if levels 1 to l cover the state."""
-        level_states: tuple[LevelState, ...] = self.of(state)
-        return level_states[level - 1].action if level <= len(level_states) else None
+        """pi^(l)(s) if all levels up to l cover the state."""
+        return next((each.action for each in self.of(state) if each.level == level), None)
 
 
 class Brackets:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 
-def variance(horizon: int, stage: int, mode: str) -> float:
-    """A return from a stage on is subGaussian with the square root of this."""
-    return horizon if mode == "paper" else (horizon - stage) / 4
+def variance(horizon: int, stage: int, mode: str, noise: float) -> float:
+    """A return from a stage on is subGaussian with the square root of this, a reward with `noise`."""
+    return horizon if mode == "paper" else (horizon - stage) * noise**2
 
 
 def largest(holds: Callable[[float], bool], above: float) -> float:
@@ -39,8 +40,7 @@ class Linear:
     theta_bound: float
     mode: str
     scale: float = 1.0
-    highest: int = 40
-    """No level beyond it is tested and stored."""
+    noise: float = 0.5
 
     def most_data(self, epsilon: float) -> float:
         """D, eq. (5), and D_l for epsilon = 2^-l, where epsilon > 1 counts as 1; or what ln det has room for."""
@@ -57,7 +57,7 @@ class Linear:
     def alpha(self, n: float, known: float | None = None, level: int | None = None, stage: int = 0) -> float:
         """alpha of Section 4, and alpha_l."""
         events = self.horizon if level is None else 2 * self.horizon * level * level
-        spread = variance(self.horizon, stage, self.mode)
+        spread = variance(self.horizon, stage, self.mode, self.noise)
         noise = math.sqrt(2 * spread * (self.log_det(n, known) / 2 + math.log(events / self.delta)))
         return self.scale * (noise + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound)
 
@@ -86,13 +86,14 @@ class Class:
     log_covering: float
     mode: str
     scale: float = 1.0
+    noise: float = 0.5
 
     def beta(self, level: int, k: int, stage: int = 0) -> float:
         """beta*_k(F, delta / 4Hl^2, 1 / T^2)."""
         share, radius, noise = (
             self.delta / (4 * self.horizon * level**2),
             self.episodes**-2,
-            variance(self.horizon, stage, self.mode),
+            variance(self.horizon, stage, self.mode, self.noise),
         )
         later = 2 * radius * k * (8 * self.horizon + math.sqrt(8 * noise * math.log(4 * k * k / share))) if k else 0.0
         return self.scale * (8 * noise * (self.log_covering + math.log(1 / share)) + later)
@@ -110,14 +111,15 @@ def most_dependent(dim: float, epsilon: float) -> Callable[[float], float]:
     return lambda beta: (2 + 4 * beta / epsilon**2) * dim
 
 
+@cache
 def most_growth(dim: int, gain: float, ratio: float) -> int:
     """How often det(I + sum v v') can grow by 1 + gain, for |v|^2 <= ratio in R^dim: det <= (trace / dim)^dim."""
-    if math.log(1 + gain) >= ratio:
+    if math.log1p(gain) >= ratio:
         return 0
     above = 1.0
-    while above * math.log(1 + gain) <= dim * math.log(1 + ratio * above / dim):
+    while above * math.log1p(gain) <= dim * math.log(1 + ratio * above / dim):
         above *= 2
-    n = largest(lambda n: n * math.log(1 + gain) <= dim * math.log(1 + ratio * n / dim), above)
+    n = largest(lambda n: n * math.log1p(gain) <= dim * math.log(1 + ratio * n / dim), above)
     return math.floor(n * (1 + 1e-12))
 
 
@@ -141,12 +143,13 @@ class Levels:
     horizon: int
     most_data: Callable[[int], float]
     level_gap: Callable[[int], float]
+    first: int
     last: int
     """The level that stores nothing."""
 
     def loss(self, level: int) -> float:
-        """Of an episode whose lowest level is this; 4 H Delta_0 is H."""
-        if level == 1:
+        """Of an episode whose lowest level is this; below the first nothing is promised, and 4 H Delta_0 is H."""
+        if level <= self.first:
             return self.horizon
         gaps = [self.level_gap(each - 1) for each in range(min(level, self.last), self.last + 1)]
         return min(self.horizon, 4 * self.horizon**2 * max(gaps))
@@ -156,7 +159,7 @@ class Levels:
 
     def regret(self, episodes: float) -> float:
         """Theorem 2: levels fill up from the first."""
-        total, level = 0.0, 1
+        total, level = 0.0, self.first
         while episodes > 0:
             here = min(episodes, self.episodes(level))
             total, episodes, level = total + here * self.loss(level), episodes - here, level + 1
@@ -164,7 +167,7 @@ class Levels:
 
     def mistakes(self, epsilon: float) -> float:
         """Theorem 3: episodes that may lose more than this."""
-        total, level = 0.0, 1
+        total, level = 0.0, self.first
         while total < math.inf and self.loss(level) > epsilon:
             total, level = total + self.episodes(level), level + 1
         return total

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 from fpi.algorithms import PAC, Eluder, Regret
-from fpi.features import TileCoding
+from fpi.envs import RewardRange
 from fpi.function_classes import FiniteClass, FunctionClass, GeneralizedLinear, LinearBall
-from fpi.testbeds import LogitBandit, Misspecified, TableBandit, TableHubs, Testbed, WorstStarts, make
+from fpi.testbeds import Misspecified, Testbed, WorstStarts, make
+from fpi.verify.worlds import Described, Paid
 
 DELTA = 0.01  # small, so that few failing runs of an instance tell
 RUNS = 21  # of which more than 3 fail with probability 0.9 where 30% do, and 5e-5 where a share DELTA does
@@ -37,8 +38,11 @@ class Instance:
     """What alpha or beta is multiplied by; 1 is the theory. For PAC only in further rows of Lemmas 4 to 6."""
     adversary: str = ""
     """"means": the perturbation by kappa is the worst. "starts": an episode begins where most would be lost."""
-    tiles: bool = False
-    """Whether the agent has tile-coded features, a block for every action, instead of those of the testbed."""
+    described: str = ""
+    """By which of the built-in features the agent knows states, if not by those of the testbed: see `Described`."""
+    paid: tuple[float, float] = (0.0, 1.0)
+    """What rewards of 0 and 1 become: see `Paid`."""
+    first_level: int | str = 1
     explore: str | None = None
     elimination: str = "paper"
     constants: str = "tight"
@@ -51,22 +55,26 @@ class Instance:
     """Claims it is for, where runs must be long; others of the same monitors are watched along."""
 
     def testbed(self) -> Testbed:
+        testbed: Any
         if self.adversary == "means":
-            return Misspecified(make(self.family, **self.arguments), self.kappa, adversarial=True)
-        testbed = make(self.family, kappa=self.kappa, **self.arguments)
-        return WorstStarts(testbed) if self.adversary == "starts" else testbed
-
-    def features(self, testbed: Testbed) -> Any:
-        if not self.tiles:
-            return testbed.features
-        states = testbed.highest[1] + 1  # the stage makes no difference: every stage has data of its own
-        low, high = (0, -0.5), (testbed.horizon, states - 0.5)
-        return TileCoding(low, high, tiles=(1, states), tilings=1, actions=testbed.actions)
+            testbed = Misspecified(make(self.family, **self.arguments), self.kappa, adversarial=True)
+        else:
+            testbed = make(self.family, kappa=self.kappa, **self.arguments)
+        if self.adversary == "starts":
+            return WorstStarts(testbed)
+        if self.described:
+            return Described(testbed, self.described)
+        return Paid(testbed, *self.paid) if self.paid != (0.0, 1.0) else testbed
 
     def agent(self, testbed: Testbed, kind: Any = None) -> Any:
         """An agent as the instance says, or of another `kind` of the same algorithm."""
-        settings: dict[str, Any] = {"actions": testbed.actions, "horizon": testbed.horizon, "delta": DELTA}
-        settings["constants"] = self.constants
+        settings: dict[str, Any] = {
+            "actions": testbed.actions,
+            "horizon": testbed.horizon,
+            "delta": DELTA,
+            "constants": self.constants,
+            "reward_range": (min(self.paid), max(self.paid)),
+        }
         linear: dict[str, Any] = {
             "ridge": self.ridge,
             "misspecification": testbed.misspecification,
@@ -75,20 +83,21 @@ class Instance:
         if self.explore is not None:
             settings["explore"] = self.explore
         if self.algorithm == "PAC":
-            return (kind or PAC)(self.features(testbed), epsilon=self.epsilon, **linear, **settings)
+            return (kind or PAC)(testbed.features, epsilon=self.epsilon, **linear, **settings)
         settings |= {"scale": self.scale, "elimination": self.elimination}
         if self.algorithm == "Regret":
-            return (kind or Regret)(self.features(testbed), **linear, **settings)
-        return (kind or Eluder)(functions(testbed), episodes=self.episodes, **settings)
+            return (kind or Regret)(testbed.features, first_level=self.first_level, **linear, **settings)
+        low, high = RewardRange(*settings["reward_range"]).value_range(testbed.horizon)
+        return (kind or Eluder)(functions(testbed, low, high), episodes=self.episodes, **settings)
 
 
-def functions(testbed: Testbed) -> FunctionClass:
-    """What may be known of Q^pi on this testbed."""
-    if isinstance(testbed, TableBandit | TableHubs):
-        return FiniteClass(testbed.tables, max_value=testbed.horizon)
-    if isinstance(testbed, LogitBandit):
+def functions(testbed: Any, low: float, high: float) -> FunctionClass:
+    """What may be known of Q^pi on this testbed, with values in this range."""
+    if hasattr(testbed, "tables"):
+        return FiniteClass(testbed.tables, min_value=low, max_value=high)
+    if hasattr(testbed, "arms"):
         return GeneralizedLinear(testbed.arms, radius=testbed.radius)
-    return LinearBall(testbed.features, radius=testbed.theta_bound, max_value=testbed.horizon)
+    return LinearBall(testbed.features, radius=testbed.theta_bound, min_value=low, max_value=high)
 
 
 # --- Section 4 --------------------------------------------------------------------------------------------------------
@@ -118,10 +127,16 @@ _CORRIDOR_4 = Instance(
     "corridor, H=4", "HubCorridor", _ONE_CORRIDOR, epsilon=0.12, ridge=0.02, episodes=700, scale=0.5, walks=4
 )
 _KAPPA_CORRIDOR = replace(_CORRIDOR_4, name="corridor, κ=0.02", kappa=0.02, epsilon=0.15, scale=1.0, episodes=400)
-_TILES = Instance("tables, tiles", "TableHubs", _TABLE, tiles=True, epsilon=0.15, ridge=0.02, episodes=800)
+_TILES = Instance("tables, tilings", "TableHubs", _TABLE, described="tilings", epsilon=0.15, ridge=0.02, episodes=800)
+_ONE_HOT = replace(_TILES, name="tables, one-hot", described="one-hot")
+_COSINES = replace(_TILES, name="tables, cosines", described="cosines")
 # Ways that no policy tells apart, and early ends.
 _DIAMOND = Instance("diamond", "Diamond", {"n": 3}, epsilon=0.2, ridge=0.02, episodes=800)
 _TRAP = Instance("trap", "Trap", {"M": 4, "Lc": 2, "phase": 400}, epsilon=0.2, episodes=800)
+# Other rewards: an early end is then worth most, the span is 2, the noise is half.
+_NEGATIVE = replace(_TRAP, name="trap, rewards -1 to 0", paid=(0.0, -1.0))
+_SIGNED = replace(_BANDIT, name="bandit, rewards -1 to 1", paid=(-1.0, 1.0), episodes=512)
+_NARROW = replace(_BANDIT, name="bandit, rewards 1/2 to 1", paid=(0.5, 1.0), episodes=512)
 # Longer ones: Lemmas 1 to 3 as they are, the others with smaller constants.
 _HUBS_5 = Instance("hubs, H=5", "HubNet", _LONG_HUBS, epsilon=0.15, episodes=800, scale=0.5, walks=4)
 
@@ -147,8 +162,15 @@ _LEVEL_SEA = _Level("levels, sea, N=2", "DeepSea", {"N": 2}, ridge=0.02, elimina
 _LEVEL_HUBS = _Interval("levels, hubs, H=2", "HubNet", _ONE_HUB, ridge=0.02, explore="random", episodes=600, walks=6)
 _LEVEL_WORST = replace(_LEVEL_HUBS, name="levels, worst starts", adversary="starts", episodes=300)
 _LEVEL_TILES = replace(
-    _LEVEL_HUBS, name="levels, tiles", family="TableHubs", arguments=_TABLE, tiles=True, elimination="stage"
+    _LEVEL_HUBS, name="levels, tilings", family="TableHubs", arguments=_TABLE, described="tilings", elimination="stage"
 )
+_LEVEL_ONE_HOT = replace(_LEVEL_TILES, name="levels, one-hot", described="one-hot")
+_LEVEL_COSINES = replace(_LEVEL_TILES, name="levels, cosines", described="cosines")
+# Other rewards, other first levels.
+_LEVEL_NEGATIVE = replace(_LEVEL_HUBS, name="levels, rewards -1 to 0", paid=(0.0, -1.0))
+_LEVEL_SIGNED = replace(_LEVEL_KAPPA, name="levels, rewards -1 to 1", kappa=0.0, paid=(-1.0, 1.0))
+_LEVEL_THREE = replace(_LEVEL_HUBS, name="levels from 3", first_level=3)
+_LEVEL_AUTO = replace(_LEVEL_BANDIT, name="levels from auto", first_level="auto")
 _LEVEL_CORRIDOR = _Level(
     "levels, corridor, κ=0.02", "HubCorridor", _ONE_CORRIDOR, kappa=0.02, ridge=0.02, episodes=300, walks=3
 )
@@ -187,6 +209,7 @@ _STAGES = replace(
     explore="widest",
     episodes=64,
 )
+_NEGATIVE_HUBS = replace(_HUBS, name="class, rewards -1 to 0", paid=(0.0, -1.0))
 # Classes whose widths are upper bounds.
 _BALL = _Class("class, ball", "LinBandit", {"d": 2, "K": 3}, episodes=256, walks=5)
 _LOGIT = _Class("class, logistic", "LogitBandit", {"d": 2, "K": 3}, explore="widest", episodes=128, walks=3)
@@ -195,20 +218,22 @@ _SCALED = replace(_HUBS, name="class, hubs, scaled", arguments={"contexts": 20, 
 
 FULL = (
     *(_BANDIT, _BANDIT_6, _DRIFTING, _KAPPA_BANDIT, _BIASED_BANDIT, _PAPER_BANDIT, _SEA_1, _SEA_3, _HUBS_2),
-    *(_WORST_HUBS, _CORRIDOR_4, _KAPPA_CORRIDOR, _TILES, _DIAMOND, _TRAP, _HUBS_5),
+    *(_WORST_HUBS, _CORRIDOR_4, _KAPPA_CORRIDOR, _TILES, _ONE_HOT, _COSINES, _DIAMOND, _TRAP, _NEGATIVE, _SIGNED),
+    *(_NARROW, _HUBS_5),
     *(_LEVEL_ARMS, _LEVEL_BANDIT, _LEVEL_DRIFTING, _LEVEL_KAPPA, _LEVEL_BIASED, _LEVEL_PAPER, _LEVEL_SEA, _LEVEL_HUBS),
-    *(_LEVEL_WORST, _LEVEL_TILES, _LEVEL_CORRIDOR, _LEVEL_DROPS, _LEVEL_TRAP, _LEVEL_BANDIT_6),
-    *(_SCALED_CORRIDOR, _SCALED_HUBS),
-    *(_TWO, _CLOSE, _TABLES, _INTERVALS, _PAPER_TABLES, _HUBS, _STAGES, _BALL, _LOGIT, _SCALED),
+    *(_LEVEL_WORST, _LEVEL_TILES, _LEVEL_ONE_HOT, _LEVEL_COSINES, _LEVEL_CORRIDOR, _LEVEL_DROPS, _LEVEL_TRAP),
+    *(_LEVEL_NEGATIVE, _LEVEL_SIGNED, _LEVEL_THREE, _LEVEL_AUTO, _LEVEL_BANDIT_6, _SCALED_CORRIDOR, _SCALED_HUBS),
+    *(_TWO, _CLOSE, _TABLES, _INTERVALS, _PAPER_TABLES, _HUBS, _STAGES, _NEGATIVE_HUBS, _BALL, _LOGIT, _SCALED),
 )
 _FEW = {
     2: (
         _BIASED_BANDIT,
         _HUBS_2,
-        _TRAP,
+        _NEGATIVE,
         _CORRIDOR_4,
         _TILES,
         _LEVEL_SEA,
+        _LEVEL_THREE,
         _LEVEL_CORRIDOR,
         _LEVEL_DROPS,
         _SCALED_CORRIDOR,

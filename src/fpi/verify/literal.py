@@ -7,7 +7,7 @@ by one. What rounding could turn is not decided: `TooNear`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -157,6 +157,7 @@ class Tables:
 class Rung(NamedTuple):
     """One level at one state."""
 
+    level: int
     allowed: NDArray[np.bool_]
     k: int | None
     uncovered: NDArray[np.bool_]
@@ -173,15 +174,15 @@ Margins = Callable[[int, int, int], tuple[float, float, float]]
 def climb(
     rows: Array,
     stage: int,
-    levels: Sequence[Data],
+    known: Sequence[Rung],
+    levels: Iterable[tuple[int, Data]],
     accuracies: Sequence[float],
     margins: Margins | None,
-    known: list[Rung],
 ) -> list[Rung]:
-    """Eqs. (6) to (8), from the rungs that are known; Algorithm 1 has one level and eliminates nothing."""
+    """Eqs. (6) to (8) from known rungs on, up to a level that does not cover; Algorithm 1 has one, and no margins."""
     rungs = list(known)
-    while len(rungs) < len(levels) and not (rungs and rungs[-1].k is None):
-        data, epsilon = levels[len(rungs)], accuracies[len(rungs)]
+    for level, data in levels:
+        epsilon = accuracies[level - 1]
         allowed = np.ones(len(rows), np.bool_) if not rungs else rungs[-1].survives
         assert allowed is not None
         k = data.first_cover(rows[allowed], epsilon)
@@ -191,16 +192,16 @@ def climb(
         if k is None:
             uncovered = np.zeros(len(rows), np.bool_)
             uncovered[allowed] = data.uncovered(rows[allowed], at, epsilon)
-            rungs.append(Rung(allowed, None, uncovered, values, widths, None, None))
-            continue
+            rungs.append(Rung(level, allowed, None, uncovered, values, widths, None, None))
+            break
         top = float(np.nanmax(values))
         tied = allowed & ~above(np.where(allowed, top - values, np.inf), 0.0, 1 + abs(top))
         survives = allowed
         if margins is not None:
-            factor, bias, slack = margins(stage, len(rungs) + 1, k)
+            factor, bias, slack = margins(stage, level, k)
             errors = factor * np.where(allowed, widths, 0.0) + bias
             bar = float(np.nanmax(values - errors)) - slack
             survives = allowed & ~above(np.where(allowed, bar - values - errors, np.inf), 0.0, 1 + abs(bar))
         nothing = np.zeros(len(rows), np.bool_)
-        rungs.append(Rung(allowed, k, nothing, values, widths, int(tied.argmax()), survives))
+        rungs.append(Rung(level, allowed, k, nothing, values, widths, int(tied.argmax()), survives))
     return rungs

@@ -62,14 +62,17 @@ class Losses(BadEpisodes):
     def begin(self) -> None:
         self._theory = replace(self.agent.theory, max_level=self.agent.levels)
         super().begin()
-        horizon, gaps = self.agent.horizon, map(self.agent.level_gap, range(1, self.agent.levels + 1))
-        self._step_losses = [np.inf, horizon, *(4 * horizon * gap for gap in gaps)]  # by level
+        horizon, first = self.agent.horizon, self.agent.first_level
+        self._step_losses = {first: float(horizon)} | {
+            level + 1: 4 * horizon * self.agent.level_gap(level) for level in range(first, self.agent.levels + 1)
+        }
         self._regret = np.zeros(2)
         self._steps: list[tuple[float, float, float]] = []
         self._episodes: list[int] = []
 
     def limits(self) -> tuple[FloatArray, list[float]]:
-        levels = range(1, min(THRESHOLDS, self.agent.levels) + 1)
+        first = self.agent.first_level
+        levels = range(first, min(first + THRESHOLDS, self.agent.levels + 1))
         thresholds = [self._theory.level_loss(level + 1) for level in levels]
         return np.array(thresholds), [self._theory.mistakes_bound(epsilon) for epsilon in thresholds]
 
@@ -102,12 +105,13 @@ class LevelCounts(Monitor):
 
     Counts once there were more episodes than the bound.
     Lemmas 23 and 28: so the sum of 2^-l over the episodes, at every stage, is at most what such numbers allow. Counts
-    where that is less than 1/2 for every episode.
+    where that is less than 1/2 for every episode, or the 2^-l of the first level.
     """
 
     def begin(self) -> None:
         self._lowest: list[int] = []
-        self._before = np.zeros(min(DEEPEST, self.agent.levels), np.int64)
+        self._levels = range(self.agent.first_level, min(DEEPEST, self.agent.levels) + 1)
+        self._before = np.zeros(len(self._levels), np.int64)
         self._sums = np.zeros(self.agent.horizon)
         self._constants = constants_of(self.testbed, self.instance)
 
@@ -116,7 +120,7 @@ class LevelCounts(Monitor):
         self._sums[: episode.length] += 0.5 ** np.array(self.agent.played)
 
     def check(self) -> None:
-        levels = np.arange(1, len(self._before) + 1)
+        levels = np.array(self._levels)
         counts = self._before + np.cumsum(np.array(self._lowest)[:, None] <= levels, axis=0)
         bounds = np.cumsum([self.agent.theory.level_episodes(level) for level in levels.tolist()])
         self.counts[0].add(counts.T, bounds[:, None], self.last_episodes(len(counts)), levels.tolist())
@@ -126,8 +130,8 @@ class LevelCounts(Monitor):
 
     def _check_sums(self) -> None:
         """l_h <= k in at most N_k episodes, for every k: the sum is largest if levels fill up from the first."""
-        episodes, last = self.agent.episodes, self._constants.last
-        filled = np.cumsum([self._constants.levels.episodes(level) for level in range(1, last)])
-        falls = 0.5 ** np.arange(2, last + 1)  # 2^-k - 2^-(k+1)
+        episodes, first, last = self.agent.episodes, self._constants.first, self._constants.last
+        filled = np.cumsum([self._constants.levels.episodes(level) for level in range(first, last)])
+        falls = 0.5 ** np.arange(first + 1, last + 1)  # 2^-k - 2^-(k+1)
         bound = episodes * 0.5**last + falls @ np.minimum(episodes, filled)
-        self.counts[1].add(self._sums, bound, episodes / 2, [*range(self.agent.horizon)])
+        self.counts[1].add(self._sums, bound, episodes * 0.5**first, [*range(self.agent.horizon)])

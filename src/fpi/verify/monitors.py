@@ -46,6 +46,8 @@ class Monitor:
         self.instance = instance
         self.claims = claims
         self.leveled = isinstance(agent, LeveledAgent)
+        self.span = agent.rewards.span
+        """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
         self.begin()
 
@@ -75,7 +77,8 @@ class DatasetSizes(Monitor):
     """
 
     def begin(self) -> None:
-        levels = [(level,) for level in range(1, min(DEEPEST, self.agent.levels) + 1)] if self.leveled else [()]
+        first, last = (self.agent.first_level, min(DEEPEST, self.agent.levels)) if self.leveled else (0, 0)
+        levels = [(level,) for level in range(first, last + 1)] if self.leveled else [()]
         self._cells: list[Cell] = [(stage, *level) for stage in range(self.agent.horizon) for level in levels]
         self._rows: list[list[int]] = []
 
@@ -166,19 +169,22 @@ class Concentration(_Data):
         self._total = self._variance = 0.0
         linear = constants_of(self.testbed, self.instance).linear
         self._linear = replace(linear, kappa=0.0, theta_bound=0.0, scale=1.0)
-        self._noise: defaultdict[Cell, _Noise] = defaultdict(lambda: _Noise(self.testbed.dim, self.instance.ridge))
+        ends = self.agent.rewards.value_range(1)
+        self._noise: defaultdict[Cell, _Noise] = defaultdict(
+            lambda: _Noise(self.testbed.dim, self.instance.ridge, ends)
+        )
 
     def check(self) -> None:
         for cell, stored in self.data.items():
             noise = self._noise[cell]
             if noise.size == len(stored):
                 continue
-            dataset = self.agent.dataset(*cell)
+            dataset = self.agent.dataset(*cell).times(1 / self.span)
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
                 noise.check(self.counts[-2:], self._linear, cell)
                 self._total += float(dataset.targets[k]) - stored[k].value
-                self._variance += (self.agent.horizon - cell[0]) / 4
+                self._variance += (self.agent.horizon - cell[0]) * self.agent.rewards.noise**2
         if self.leveled:
             growth = np.exp(SLOPES * self._total - SLOPES**2 * self._variance / 2)
             self.counts[0].add(growth.mean(), 1 / DELTA, np.inf)
@@ -187,8 +193,9 @@ class Concentration(_Data):
 class _Noise:
     """|sum_i phi_i xi_i|^2 in Sigma_k^{-1} of a growing dataset, xi_i being the noise of its targets."""
 
-    def __init__(self, dim: int, ridge: float) -> None:
+    def __init__(self, dim: int, ridge: float, ends: tuple[float, float]) -> None:
         self.size = 0
+        self._ends = ends  # of what a reward can be
         self._log_det = 0.0
         self._most = 0.0  # the sum of the largest possible xi_i^2, which the norm cannot exceed
         self._inverse = np.eye(dim) / ridge
@@ -201,7 +208,8 @@ class _Noise:
         self._sum += (target - datum.value) * phi
         self.size += 1
         self._log_det += math.log(growth)
-        self._most += max(datum.value, 1 + len(datum.suffix) - datum.value) ** 2
+        low, high = (1 + len(datum.suffix)) * np.array(self._ends)
+        self._most += max(datum.value - low, high - datum.value) ** 2
 
     def check(self, rows: list[CheckCounts], linear: Linear, cell: Cell) -> None:
         """`linear` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
@@ -237,7 +245,7 @@ class TrueFunction(_Data):
 
 
 class StaysTheSame(Monitor):
-    """Lemma 9: once levels 1 to l cover a state, k, Q, pi and the surviving actions of level l never change.
+    """Lemma 9: once all levels up to l cover a state, k, Q, pi and the surviving actions of level l never change.
 
     Looks at the same states whenever there are a tenth more data. Counts if one of these levels has more data than when
     the state was first seen frozen.
@@ -257,11 +265,12 @@ class StaysTheSame(Monitor):
     def _look(self) -> None:
         changed, can_change, frozen = [], [], []
         for state in self._states:
-            level_states = self.agent.level_states(self.testbed.observation(state), state[0])
+            said = self.agent.level_states(self.testbed.observation(state), state[0])
+            level_states = {each.level: each for each in said}
             data = 0
-            for level in range(1, self.agent.levels + 1):
+            for level in range(self.agent.first_level, self.agent.levels + 1):
                 data += self.agent.datasets.size(state[0], level)
-                now = level_states[level - 1] if level <= len(level_states) else None
+                now = level_states.get(level)
                 if (state, level) in self._frozen:
                     first, data_then = self._frozen[state, level]
                     changed.append(now is None or not _same(now, first))

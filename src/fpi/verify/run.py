@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from fpi.testbeds import WorstStarts
+from fpi.testbeds import TestbedEnv, WorstStarts
 from fpi.training import Episode
 from fpi.verify.accuracy import LevelAccuracy, LinearLevelAccuracy, PrefixAccuracy
 from fpi.verify.counts import CheckCounts
@@ -118,8 +118,10 @@ def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], Non
     return callback
 
 
-def run(instance: Instance, seed: int, claims: Collection[str] | None = None, kind: Any = None) -> Run:
-    """Learn once and check the claims. The same instance and seed give the same numbers anywhere."""
+def prepare(
+    instance: Instance, claims: Collection[str] | None = None, kind: Any = None
+) -> tuple[Any, TestbedEnv, list[Monitor]]:
+    """An agent that has learned nothing yet, where it is to learn, and the monitors of the claims."""
     testbed = instance.testbed()
     agent = instance.agent(testbed, kind)
     if isinstance(testbed, WorstStarts):
@@ -131,7 +133,12 @@ def run(instance: Instance, seed: int, claims: Collection[str] | None = None, ki
         for monitor, names in checked.items()
         if not any(chosen and set(chosen).isdisjoint(names) for chosen in (claims, instance.only))
     ]
-    env = testbed.env(instance.noise)
+    return agent, testbed.env(instance.noise), monitors
+
+
+def run(instance: Instance, seed: int, claims: Collection[str] | None = None) -> Run:
+    """Learn once and check the claims. The same instance and seed give the same numbers anywhere."""
+    agent, env, monitors = prepare(instance, claims)
     agent.learn(env, instance.episodes, seed=seed, callback=watch(monitors, instance.episodes))
     found = [counts for monitor in monitors for counts in monitor.counts]
     for counts in found:
