@@ -196,7 +196,7 @@ IN_NAMES = {"|A|": "actions", "1/ε": "inverse-epsilon", "1/ε̄": "inverse-loss
 FILLED = 1.2  # runs are longer by this than what they count goes on
 
 
-def _on_testbed(family: str, world: Mapping[str, Any], episodes: int, algorithm: str, **arguments: Any) -> RunConfig:
+def on_testbed(family: str, world: Mapping[str, Any], episodes: int, algorithm: str, **arguments: Any) -> RunConfig:
     """A run on a testbed with its own features, and the agent told all that the theory takes for known."""
     testbed = testbeds.make(family, **world)
     known = {
@@ -229,10 +229,10 @@ def _to_lose(loss: float, family: str, world: Mapping[str, Any]) -> tuple[RunCon
 
     A direction takes 1/ε² data, and a stage has as many as features.
     """
-    theory = theory_of(_on_testbed(family, world, 1, "PAC"))
+    theory = theory_of(on_testbed(family, world, 1, "PAC"))
     epsilon = theory.epsilon_for(loss)
     episodes = math.ceil(FILLED * theory.horizon * theory.dim / epsilon**2)
-    setting = _on_testbed(family, world, episodes, "PAC", epsilon=epsilon)
+    setting = on_testbed(family, world, episodes, "PAC", epsilon=epsilon)
     return setting, theory.episodes_bound(epsilon)
 
 
@@ -292,7 +292,7 @@ def theorem2(size: str) -> Study:
         panel, names, (length, gaps) = f"DeepSea, {words}", [], lengths[scale]
         for gap in gaps:
             names.append(f"{panel.replace(', ', '-').replace(' × ', '-')}{SEPARATOR}gap-{gap:g}")
-            settings[names[-1]] = _on_testbed("DeepSea", {"N": 2, "distract": 1 - gap}, length, "Regret", scale=scale)
+            settings[names[-1]] = on_testbed("DeepSea", {"N": 2, "distract": 1 - gap}, length, "Regret", scale=scale)
         begins = first_elimination(settings[names[0]], gaps[0])
         if begins < length:
             x = np.unique(np.geomspace(begins, length, 40).astype(int)).tolist()
@@ -302,7 +302,7 @@ def theorem2(size: str) -> Study:
         for kappa in kappas:
             names.append(f"{panel.replace(', ', '-').replace(' × ', '-')}{SEPARATOR}kappa-{kappa:g}")
             world = {"B": 1, "m": 2, "K": 4, "p": 1, "kappa": kappa}
-            settings[names[-1]] = _on_testbed("HubNet", world, played, "Regret", scale=scale)
+            settings[names[-1]] = on_testbed("HubNet", world, played, "Regret", scale=scale)
         about = {"settings": names, "of": "loss per episode at the end", "against": "κ", "x": kappas}
         about |= {"exponent": 1, "paper": "√d H²κ"}
         claims.append(Claim(f"{panel}, at the end: loss as κ at most", "rate", about, 2, 0, SLOPE))
@@ -348,7 +348,7 @@ def cost(size: str) -> Study:
         """`runs` has family, world, episodes and arguments at every x, `paper` an exponent for what is measured."""
         names = [f"{algorithm}-{IN_NAMES.get(against, against)}{SEPARATOR}{x:g}" for x in runs]
         for name, (family, world, episodes, arguments) in zip(names, runs.values(), strict=True):
-            settings[name] = _on_testbed(family, world, episodes, algorithm, **arguments)
+            settings[name] = on_testbed(family, world, episodes, algorithm, **arguments)
         for of, (exponent, said) in paper.items():
             about = {"settings": names, "of": of, "against": against, "x": list(runs), "exponent": exponent}
             about |= {"paper": said}
