@@ -25,6 +25,7 @@ from benchmarks import (
     learning,
     pac_pictures,
     pac_studies,
+    rates,
     settings,
     startup,
     tables,
@@ -47,6 +48,7 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "function-classes": ("function_classes.md", function_classes.table),
     "deep-sea": ("verify.md", pac_studies.sea_table),
     "settings": ("settings.md", settings.table),
+    "sqrt-begins": ("rates.md", rates.table),
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"

@@ -30,6 +30,9 @@ FEW = (
 )
 
 
+LATER = [row for scale in (1.0, compare.LATER) for row in compare.later_levels(scale)]
+
+
 def line(row, gaps, problem=BANDIT):
     return Line(problem, row, list(range(len(gaps))), np.array(gaps))
 
@@ -67,11 +70,32 @@ def test_processes_do_not_change_the_numbers():
 
 
 def test_the_sweep_has_every_rule_at_every_scale():
-    assert len(set(compare.ROWS)) == len(compare.ROWS) == 1 + 9 * 5
-    regrets = {(row.explore, row.elimination, row.scale) for row in compare.ROWS if row.method == "Regret"}
+    assert len(set(compare.ROWS)) == len(compare.ROWS) == 1 + 9 * 5 + 4 * 2
+    usual = [row for row in compare.ROWS if row.method == "Regret" and row not in LATER]
+    regrets = {(row.explore, row.elimination, row.scale) for row in usual}
     explore, elimination = ("widest", "random", "greedy"), ("paper", "interval")
     assert regrets == {(x, y, z) for x in explore for y in elimination for z in (1.0, *compare.SCALES)}
     assert [row.name for row in compare.ROWS if row.sound][:2] == ["Uniform", "OFUL"]
+
+
+def test_levels_may_begin_later():
+    assert {(row.explore, row.first_level) for row in LATER} == {
+        ("greedy", "auto"), ("optimistic", 1), ("optimistic", "auto"), ("optimistic", 7),
+    }  # fmt: skip
+    assert {row.scale for row in LATER} == {1.0, 0.1} and set(LATER) <= set(compare.ROWS)
+    first = [row.learner(BANDIT.testbed(0), 10).first_level for row in LATER if row.sound]
+    assert first == [4, 1, 4, 7]
+    assert Row("Regret", "greedy", "paper", 0.1, 7).name == "Regret, greedy, paper, from level 7, × 0.1"
+    assert compare.cells(line(LATER[0], [[1.0] * 10] * 2))[3] == "auto"
+    text = compare.to_csv([line(LATER[3], [[1.0]])])
+    assert next(csv.DictReader(io.StringIO(text)))["first_level"] == "7"
+
+
+def test_what_is_played_for_longer_is_sound_and_scaled_and_each_once():
+    best = Row("Regret", "optimistic", "paper", 0.1, 7)
+    rows = compare.long_rows(best)
+    assert rows[0] == Row("OFUL") and best in rows and len(set(rows)) == len(rows)
+    assert {row.sound for row in rows} == {True, False} and set(compare.later_levels(1.0)) <= set(rows)
 
 
 def test_rows_make_what_they_say():
@@ -171,12 +195,11 @@ def test_slopes_are_measured_on_other_seeds_with_what_was_best(asked):
     best = min(candidates, key=lambda row: sum(row["regret"]))
     assert f"fixed from here on: Regret, greedy, interval, × {best['scale']:g}." in " ".join(said.split())
     long = json.loads((folder / "slope.json").read_text())
-    assert [(row["method"], row["problem"], row["seeds"], row["episodes"]) for row in long] == [
-        ("OFUL", BANDIT.name, [2, 3], 400),
-        ("Regret", BANDIT.name, [2, 3], 400),
-        ("Regret", CORRIDOR.name, [2, 3], 400),
-    ]
-    assert {row["scale"] for row in long[1:]} == {best["scale"]}
+    assert {(tuple(row["seeds"]), row["episodes"]) for row in long} == {((2, 3), 400)}
+    made = [(row["method"], row["explore"], row["elimination"], row["scale"], row["first_level"]) for row in long]
+    chosen = Row("Regret", "greedy", "interval", best["scale"])
+    assert [Row(*each) for each in made] == [*compare.long_rows(chosen), chosen]
+    assert {row["problem"] for row in long[:-1]} == {BANDIT.name} and long[-1]["problem"] == CORRIDOR.name
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from layered import LayeredMDP
+from support.scenarios import corridor_env
 
 import fpi
+from fpi import compiled
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.function_classes import Aggregation, FiniteClass, GeneralizedLinear, LinearBall
 
 RANGES = [(-1, 0), (0.5, 1), (2, 3), (-1, 1)]  # of spans 1, 1, 3 and 2
 STATES, ACTIONS, STAGES = 2, 2, 2
+CORRIDOR = corridor_env()  # compiled; its rewards are fixed, from 0.05 to 0.7
 HERE = Path(__file__).parent / "recorded"
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -147,6 +150,22 @@ def test_nothing_is_decided_by_the_unit(kind, reward_range):
         assert one.widths.tolist() == other.widths.tolist() or np.isnan(one.widths).any()
         np.testing.assert_array_equal(8 * one.values, other.values)
         assert (8 * one.gap, one.action, one.vacuous) == (other.gap, other.action, other.vacuous)
+
+
+@pytest.mark.parametrize("reward_range", [(-0.5, 1), (-1, 3)], ids=str)  # of spans 1.5 and 4
+@pytest.mark.parametrize("kind", ["PAC", "Regret"])
+def test_compiled_episodes_divide_by_the_span_too(kind, reward_range):
+    """What is stored at the first stage is the return of its episode, in spans where it is decided on."""
+    common = {"actions": 2, "horizon": 2, "ridge": 0.1, "reward_range": reward_range}
+    if kind == "PAC":
+        agent = fpi.PAC(fpi.OneHot(6, 2), epsilon=0.6, **common)
+    else:
+        agent = fpi.Regret(fpi.OneHot(6, 2), max_level=2, **common)
+    history = compiled.learn(agent, CORRIDOR, 300, seed=1)
+    stored = agent.datasets.dataset(0)
+    assert len(stored) > 5 and len(set(stored.targets)) > 1
+    assert stored.targets * span(reward_range) == pytest.approx(history.returns[stored.episodes], rel=1e-12)
+    assert agent.dataset(*(0,) if kind == "PAC" else (0, 1)).targets == pytest.approx(history.returns[stored.episodes])
 
 
 class Line(gym.Env):

@@ -28,6 +28,13 @@ def test_the_papers_d_and_alpha_by_hand():
     assert PAPER.episodes_bound(0.2) == pytest.approx(2 * D)
 
 
+def test_regret_is_bounded_by_more_than_ht_from_where_it_is_said():
+    constants = Constants(horizon=2, dim=3, ridge=0.5, delta=0.1, misspecification=0.0, theta_bound=4.0)
+    first = constants.trivial_episodes()
+    assert constants.regret_bound(first) == 2 * first > constants.regret_bound(first + 100) - 200 + 1
+    assert math.isinf(PAPER.trivial_episodes())  # with so large a kappa all levels may lose H
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0, 3.0])
 def test_the_tight_d_is_the_most_data_that_the_determinant_has_room_for(epsilon):
     """Each makes it more than 1 + eps^2 times as large, and it is at most (1 + n / (ridge d))^d times what it was."""

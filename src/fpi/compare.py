@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from fpi.statistics import Interval, Mistakes
 from fpi.testbeds import Testbed, make
 
 SEEDS, EPISODES = 5, 8_000
-LONG = 100_000  # episodes that slopes are measured on
+LONG, LONG_SEEDS = 100_000, 3  # what slopes are measured on
 SCALES = (0.3, 0.1, 0.03, 0.01)
 POINTS = 120  # of a curve
 
@@ -60,6 +60,7 @@ class Row:
     explore: str = ""
     elimination: str = ""
     scale: float = 1.0
+    first_level: str | int = 1
 
     @property
     def sound(self) -> bool:
@@ -68,7 +69,8 @@ class Row:
     @property
     def name(self) -> str:
         scale = "" if self.sound else f"× {self.scale:g}"
-        return ", ".join(filter(None, (self.method, self.explore, self.elimination, scale)))
+        first = "" if self.first_level == 1 else f"from level {self.first_level}"
+        return ", ".join(filter(None, (self.method, self.explore, self.elimination, first, scale)))
 
     def learner(self, testbed: Testbed, episodes: int) -> Any:
         if self.method == "Uniform":
@@ -83,7 +85,8 @@ class Row:
         common["explore"] = self.explore
         if self.method == "SupLinUCB":
             return SupLinUCB(testbed.features, rounds=episodes, **common)
-        return Regret(testbed.features, horizon=testbed.horizon, **{**common, "elimination": self.elimination})
+        common |= {"elimination": self.elimination, "first_level": self.first_level}
+        return Regret(testbed.features, horizon=testbed.horizon, **common)
 
 
 def rows_at(scale: float) -> list[Row]:
@@ -99,7 +102,27 @@ def rows_at(scale: float) -> list[Row]:
     ]
 
 
-ROWS = (Row("Uniform"), *rows_at(1.0), *(row for scale in SCALES for row in rows_at(scale)))
+def later_levels(scale: float) -> list[Row]:
+    """Levels that begin later, which "optimistic" makes the most of; level 7 does not fill within the episodes here."""
+    pairs = (("greedy", "auto"), ("optimistic", 1), ("optimistic", "auto"), ("optimistic", 7))
+    return [Row("Regret", explore, "paper", scale, first) for explore, first in pairs]
+
+
+LATER = 0.1  # the scale at which they are compared too
+ROWS = (
+    Row("Uniform"),
+    *(
+        row
+        for scale in (1.0, *SCALES)
+        for row in rows_at(scale) + (later_levels(scale) if scale in (1.0, LATER) else [])
+    ),
+)
+
+
+def long_rows(scaled: Row) -> list[Row]:
+    """What is played for longer: sound rows, then the scaled one that is given, and levels that begin later."""
+    sound = [Row("OFUL"), Row("Regret", "greedy", "paper"), *later_levels(1.0)]
+    return list(dict.fromkeys([*sound, Row("OFUL", scale=LATER), scaled, *later_levels(LATER)[-2:]]))
 
 
 @dataclass(frozen=True)
@@ -188,27 +211,30 @@ def shown(found: Sequence[Line]) -> dict[str, list[Line]]:
 
 # --- tables and files -------------------------------------------------------------------------------------------------
 
-HEADS = ("method", "explore", "elimination", "scale", "regret", "95% interval", "loss at the end")
-SLOPE_HEADS = ("testbed", "method", "regret", "slope, last decade", "last two decades", "theory")
+HEADS = ("method", "explore", "elimination", "first level", "scale", "regret", "95% interval", "loss at the end")
+SLOPE_HEADS = ("testbed", "method", "at T/10", "regret", "slope, last decade", "last two decades", "theory")
 
 
 def cells(line: Line) -> tuple[str, ...]:
     row, (regret, low, high) = line.row, line.total
     interval = f"{low:,.0f} to {high:,.0f}" if np.isfinite(high) else "takes 2 seeds"
     scale = f"{row.scale:g}" if row.method != "Uniform" else ""
-    return (row.method, row.explore, row.elimination, scale, f"{regret:,.0f}", interval, f"{line.at_the_end:.4f}")
+    first = str(row.first_level) if row.method == "Regret" else ""
+    rules = (row.method, row.explore, row.elimination, first, scale)
+    return (*rules, f"{regret:,.0f}", interval, f"{line.at_the_end:.4f}")
 
 
 def slope_cells(line: Line) -> tuple[str, ...]:
     slopes = [f"{estimate:.2f} ({low:.2f} to {high:.2f})" for estimate, low, high in map(line.slope, (1, 2))]
-    return line.problem.name, line.row.name, f"{line.total.estimate:,.0f}", *slopes, "0.5"
+    tenth = float(line.regrets[:, line.episodes // 10 - 1].mean())
+    return line.problem.name, line.row.name, f"{tenth:,.0f}", f"{line.total.estimate:,.0f}", *slopes, "0.5"
 
 
 def to_csv(found: Sequence[Line]) -> str:
     """One row per run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("problem", "method", "explore", "elimination", "scale", "seed", "episodes", "regret"))
+    writer.writerow(("problem", *(each.name for each in fields(Row)), "seed", "episodes", "regret"))
     for line in found:
         for seed, regrets in zip(line.seeds, line.regrets, strict=True):
             row = asdict(line.row).values()

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fpi import algorithms, envs, features
 from fpi._validation import check_whole
@@ -17,7 +17,11 @@ from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
 from fpi.settings import ALGORITHMS
 
+if TYPE_CHECKING:
+    from fpi.testbeds import Testbed
+
 CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
+TESTBED = "testbed"  # as a type of features: those that the testbed itself comes with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +32,8 @@ class RunConfig:
     """A Gymnasium environment."""
     episodes: int
     features: Mapping[str, Any] = field(default_factory=dict)
-    """`type` and the arguments of a built-in map; what is left out the environment decides."""
+    """`type` and the arguments of a built-in map; what is left out the environment decides. Testbeds have features of
+    their own: `{"type": "testbed"}`."""
     algorithm: str = "PAC"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the algorithm (`fpi.settings`). The horizon may be left to the environment's time limit."""
@@ -72,10 +77,19 @@ class RunConfig:
     def make_env(self) -> Env:
         return make_environment(self.env, dict(self.env_args), self.action_grid)
 
+    def make_testbed(self) -> Testbed | None:
+        """What stands behind the environment, if it is one of `fpi.testbeds`."""
+        return _testbed(self.make_env())
+
+    def own_features(self) -> FeatureMap | None:
+        """The features of a testbed, which a model file cannot hold; None where they are built in."""
+        testbed = self.make_testbed() if self.features.get("type") == TESTBED else None
+        return None if testbed is None else testbed.features
+
     def make_agent(self) -> Agent:
         """A new agent of a description that is complete."""
         kind: Callable[..., Agent] = getattr(algorithms, self.algorithm)
-        described = features.from_config(self.features) if self.features else None
+        described = self.own_features() or (features.from_config(self.features) if self.features else None)
         if self.algorithm == "Eluder":
             return kind(self._make_class(described), **self.arguments)
         return kind(described, **self.arguments)
@@ -140,6 +154,10 @@ class RunConfig:
                 if self.features:
                     raise InputError("candidate functions are of states and actions themselves: leave features out.")
                 return replace(self, function_class=chosen)
+        if self.features.get("type") == TESTBED:
+            if _testbed(env) is None:
+                raise InputError(f"{self.env} is no testbed and has no features of its own. Choose TileCoding, say.")
+            return self
         described = features.for_env(self.features, env)
         if chosen is not None:
             chosen = {"radius": math.sqrt(described.dim) * self.arguments["horizon"], **chosen}
@@ -152,7 +170,7 @@ def _check(name: str, value: Any, kind: type, wanted: str) -> None:
         raise InputError(f"{name} is {value!r}; pass {wanted}.")
 
 
-def _testbed(env: Env) -> Any:
+def _testbed(env: Env) -> Testbed | None:
     """What stands behind an environment of `fpi.testbeds`."""
     return getattr(env.unwrapped, "testbed", None)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from fpi.errors import InputError
 
 Floats = NDArray[np.float64]
+T = TypeVar("T", bound=np.generic)
 Mistakes = Callable[[ArrayLike], NDArray[np.int64]]
 
 RESAMPLES = 10_000
@@ -102,7 +103,7 @@ class Difference:
         return f"{mean:+.{n}f}, {likely}, {np.count_nonzero(count)} of {seeds} seeds {side} 0"
 
 
-def last_tenth(values: Floats) -> Floats:
+def last_tenth(values: NDArray[T]) -> NDArray[T]:
     """The last tenth of all episodes, one at least; of several runs, one run per row."""
     return values[..., -max(1, round(values.shape[-1] / 10)) :]
 

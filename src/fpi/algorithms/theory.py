@@ -78,6 +78,10 @@ class LevelBounds:
             level += 1
         return bound
 
+    def trivial_episodes(self) -> float:
+        """Up to here `regret_bound` is H T: so many episodes may belong to levels that may lose H."""
+        return self.mistakes_bound(self.horizon * (1 - 1e-12))
+
     def mistakes_bound(self, epsilon: float) -> float:
         """Uniform-PAC: at most so many episodes lose more than epsilon; infinite if the last level may do so."""
         episodes, level = 0.0, self.first_level

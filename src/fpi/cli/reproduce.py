@@ -28,7 +28,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="figure1, figure2, figure2-paper, freezing, or a TOML file with a study of your own.",
+            help="figure1, figure2, figure2-paper, freezing, theorem1, theorem2, cost, or a TOML file with a study of "
+            "your own.",
         ),
     ],
     quick: Annotated[bool, flag("--quick", "A quick look: too small for most claims.", SIZE)] = False,
@@ -66,6 +67,9 @@ def reproduce(
     figure2        CartPole and InvertedPendulum, frozen exactly or not
     figure2-paper  the same with 2 tilings, as on the published axes
     freezing       how tilings, ranges, offsets and exploring change the gap
+    theorem1       episodes that lose more than ε̄, against d, H and 1/ε̄
+    theorem2       regret at two stages, against T and κ
+    cost           processor time and memory, against T, H, |A|, d and 1/ε
 
     Example: fpi reproduce figure2 --engine compiled
     """
@@ -77,6 +81,8 @@ def reproduce(
     from fpi.cli.progress import live_table
     from fpi.experiment import storage
 
+    warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
+    warnings.filterwarnings("ignore", ".*maximum and minimum values are equal", UserWarning)  # testbeds of one state
     plan = _study(study, quick, full).resized(seeds, episodes)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     for line in _opening(plan, engine, place):
@@ -84,7 +90,6 @@ def reproduce(
     command = _command(study, plan.size, engine)
     for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
         command += [] if value is None else [name, str(value)]
-    warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     with interruptible("within some seconds") as stop:
         whole = experiment.run_study(
             plan,

@@ -17,6 +17,7 @@ from fpi.errors import MissingExtra
 from fpi.experiment.study import run_id
 from fpi.report import figures, read, write_page
 from fpi.report.results import Results, Setting
+from fpi.run_config import TESTBED
 
 MOST_PICTURES = 250
 MOST_FPS = 25
@@ -47,7 +48,7 @@ def _draw_policies(found: Results, folder: Path) -> list[str]:
     first: dict[str, tuple[Setting, Path]] = {}
     for setting in found.settings:
         model = folder / "runs" / run_id(setting.name, min(found.study["seeds"])) / "model.fpi"
-        if setting.runs and model.exists():
+        if setting.runs and model.exists() and setting.config["features"].get("type") != TESTBED:  # nothing to see
             first.setdefault(setting.config["env"], (setting, model))
     missed = []
     for environment, (setting, model) in first.items():

@@ -7,28 +7,40 @@ from collections.abc import Callable
 
 from fpi import compiled
 from fpi.algorithms import Agent
+from fpi.callbacks import GapLog
 from fpi.compiled import CompiledEnv, StaleLog
 from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
 from fpi.history import History
 from fpi.run_config import RunConfig
+from fpi.training import Callback, Episode
 
 ENGINES = ("gymnasium", "compiled")
 
-Learn = Callable[[Agent, int, int | None, StaleLog | None], History]
-"""Agent, episodes, the seed at the beginning of a run, and the log of stale data."""
+Learn = Callable[[Agent, int, int | None, StaleLog | None, GapLog | None], History]
+"""Agent, episodes, the seed at the beginning of a run, and the logs of stale data and of losses."""
 
 
 def make_engine(name: str, setting: RunConfig) -> Learn:
     """How agents of a complete setting learn; an InputError if the engine cannot serve it."""
     if name == "gymnasium":
         env = setting.make_env()
-        return lambda agent, episodes, seed, log: agent.learn(env, episodes, seed, callback=log)
+        return lambda agent, episodes, seed, *logs: agent.learn(env, episodes, seed, callback=_together(*logs))
     if name != "compiled":
         raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
     compiled_env = find_compiled_env(setting)
     check_agent(setting.make_agent())  # an InputError if compiled code does not know such agents
-    return lambda agent, episodes, seed, log: compiled.learn(agent, compiled_env, episodes, seed, log=log)
+    return lambda agent, episodes, seed, log, _: compiled.learn(agent, compiled_env, episodes, seed, log=log)
+
+
+def _together(*logs: Callback | None) -> Callback | None:
+    known = [log for log in logs if log is not None]
+
+    def call(episode: Episode) -> None:
+        for log in known:
+            log(episode)
+
+    return call if known else None
 
 
 def find_compiled_env(setting: RunConfig) -> CompiledEnv:

@@ -19,12 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
+from fpi.callbacks import GapLog
+from fpi.data import Act
+from fpi.datasets import Datasets
 from fpi.errors import FpiError, NondeterminismWarning
 from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.study import Job, probe_episodes
+from fpi.features import FeatureMap
 from fpi.history import ATTRIBUTES
+from fpi.training import TrainingState
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
+GAP = "gap"  # a further column on testbeds: what the episode lost in expectation
 Tensors = dict[str, NDArray[Any]]
 
 PATIENCE = 0.2  # seconds between two looks at the clock, or one episode if that takes longer
@@ -48,7 +54,11 @@ class Checkpoint:
 
     @property
     def rows(self) -> Tensors:
-        return {name: tensor for name, tensor in self.tensors.items() if name in COLUMNS or name.startswith("probe.")}
+        return {
+            name: tensor
+            for name, tensor in self.tensors.items()
+            if name in (*COLUMNS, GAP) or name.startswith("probe.")
+        }
 
     @property
     def log(self) -> Tensors:
@@ -59,19 +69,60 @@ class Checkpoint:
         return self.tensors["agent"].tobytes()
 
 
+class Stopwatch:
+    """Processor seconds that an agent takes to decide and to store; environments and logs take theirs besides."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def watch(self, agent: Agent) -> None:
+        """From its second episode in this process on: the first compiles."""
+        begin, end = agent.begin_episode, agent.end_episode
+        compiled = False
+
+        def begin_episode(training_state: TrainingState) -> Act:
+            act = begin(training_state)
+
+            def timed(observation: Any, stage: int) -> tuple[int, bool]:
+                before = time.process_time()
+                answer = act(observation, stage)
+                self.seconds += time.process_time() - before
+                return answer
+
+            return timed if compiled else act
+
+        def end_episode(training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
+            nonlocal compiled
+            before = time.process_time()
+            end(training_state, explored)
+            self.seconds += time.process_time() - before if compiled else 0.0
+            compiled = True
+
+        agent.begin_episode, agent.end_episode = begin_episode, end_episode  # type: ignore[method-assign]
+
+
 class Run:
     """A run in this process."""
 
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
-        self.agent = job.setting.make_agent() if checkpoint is None else _from_bytes(checkpoint.model)
+        self.agent = (
+            job.setting.make_agent()
+            if checkpoint is None
+            else _from_bytes(checkpoint.model, job.setting.own_features())
+        )
+        self.testbed = job.setting.make_testbed()
+        self.stopwatch = Stopwatch()
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
         self.rows["probe.episode"] = np.zeros(0, np.int64)
         self.rows["probe.data"] = np.zeros((0, self.agent.horizon), np.int64)
         self.log = make_log(self.agent)
         if self.log is not None:
             self.rows["probe.stale"] = np.zeros(0)
+        if self.testbed is not None:
+            self.rows[GAP] = np.zeros(0)
+            self.stopwatch.watch(self.agent)
         self.seconds = 0.0
         self.warnings: list[str] = []
         if checkpoint is not None:
@@ -79,6 +130,7 @@ class Run:
             if self.log is not None:
                 self.log.restore(checkpoint.log)
             self.seconds, self.warnings = checkpoint.meta["seconds"], list(checkpoint.meta["warnings"])
+            self.stopwatch.seconds = checkpoint.meta["cost"].get("processor_seconds", 0.0)
 
     @property
     def episodes(self) -> int:
@@ -93,10 +145,13 @@ class Run:
         while done < stops[-1] and looked - began < seconds:
             stop = next(each for each in stops if each > done)
             portion = min(portion, stop - done)
-            history = self.learn(self.agent, portion, None if done else self.job.seed, self.log)
+            gaps = None if self.testbed is None else GapLog(self.testbed)
+            history = self.learn(self.agent, portion, None if done else self.job.seed, self.log, gaps)
             done += portion
             for name, dtype in COLUMNS.items():
                 new[name].append(getattr(history, ATTRIBUTES[name]).astype(dtype))
+            if gaps is not None:
+                new[GAP].append(gaps.gaps)
             if done == stop:
                 new["probe.episode"].append(np.array([done]))
                 new["probe.data"].append(self.agent.summary().data[np.newaxis])
@@ -112,7 +167,12 @@ class Run:
         tensors = {**self.rows, "agent": np.frombuffer(_to_bytes(self.agent), np.uint8)}
         if self.log is not None:
             tensors |= {f"log.{name}": tensor for name, tensor in self.log.to_tensors().items()}
-        return Checkpoint(tensors, {"seconds": self.seconds, "warnings": list(self.warnings)})
+        cost: dict[str, float] = {}
+        if self.testbed is not None:
+            cost = {"processor_seconds": self.stopwatch.seconds}
+            if isinstance(self.agent.datasets, Datasets):
+                cost["bytes"] = self.agent.datasets.store.nbytes
+        return Checkpoint(tensors, {"seconds": self.seconds, "warnings": list(self.warnings), "cost": cost})
 
 
 _held: Run | None = None  # what this process played last: if it is to go on, nothing needs to be restored
@@ -145,7 +205,7 @@ def _to_bytes(agent: Agent) -> bytes:
         return Path(folder, "agent.fpi").read_bytes()
 
 
-def _from_bytes(content: bytes) -> Agent:
+def _from_bytes(content: bytes, features: FeatureMap | None) -> Agent:
     with TemporaryDirectory() as folder:
         Path(folder, "agent.fpi").write_bytes(content)
-        return load(Path(folder, "agent.fpi"))
+        return load(Path(folder, "agent.fpi"), features)

@@ -82,7 +82,7 @@ class RunFolder:
             _files.write_bytes(self.path / "model.fpi", checkpoint.model)
         steps = int(checkpoint.tensors["length"].sum(dtype="int64"))
         self.manifest |= {"finished": _now(), "seconds": checkpoint.meta["seconds"], "steps": steps}
-        self.manifest["warnings"] = checkpoint.meta["warnings"]
+        self.manifest |= {name: checkpoint.meta[name] for name in ("warnings", "cost")}
         _files.write_json(self.path / "manifest.json", self.manifest)
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
 

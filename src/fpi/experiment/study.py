@@ -13,7 +13,7 @@ from fpi.errors import FpiError, InputError
 from fpi.run_config import RunConfig
 
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
-CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete")
+CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete", "rate", "regret")
 
 
 @dataclass(frozen=True)

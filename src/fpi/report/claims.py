@@ -1,23 +1,27 @@
 """The verdict on every claim of a study.
 
 That one setting earns more than another is decided by the differences between runs of one seed and Student's 95%
-interval; and so is whether a mean agrees with a reference.
+interval; and so is whether a mean agrees with a reference. That something grows no faster than a power is held against
+the 95% bootstrap interval of its slope on log-log axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fpi import testbeds
 from fpi.errors import InputError
 from fpi.experiment.study import Claim, Study
+from fpi.report import rates
+from fpi.report.rates import Rate
 from fpi.report.results import Results, Setting
 from fpi.statistics import Difference, bootstrap_interval, interquartile_mean, student_interval
 
 HOLDS, CONTRADICTED, UNKNOWN = "holds", "contradicted", "not shown"
 WIDEST = 3.0  # times the interval of a reference: what is wider would agree with anything
 EXACT = 1e-9  # residuals below this are rounding
+LOGARITHMS = 0.1  # what they may add to an exponent, where the bound itself is not at hand
 
 Found = Mapping[str, Setting]
 
@@ -32,6 +36,11 @@ def summarise(study: Study, results: Results) -> dict[str, Any]:
         "seeds": list(study.seeds),
         "settings": {name: _headline(setting) for name, setting in found.items()},
         "claims": [judge(claim, found) for claim in study.judged],
+        "rates": [
+            {"text": claim.text, **rate.to_data()}
+            for claim in study.judged
+            if claim.kind in RATES and len((rate := RATES[claim.kind](found, **claim.arguments)).x) > 1
+        ],
     }
 
 
@@ -107,6 +116,30 @@ def _incomplete(found: Found, testbed: str, **arguments: Any) -> tuple[str, str]
     return (HOLDS if residual > EXACT else CONTRADICTED), f"largest residual of a backup {residual:.1e}"
 
 
+def _rate(found: Found, settings: Sequence[str], **arguments: Any) -> tuple[str, str]:
+    """One number of every run grows no faster than the paper says with what differs between the settings."""
+    if rates.unfinished(found, settings, **arguments):
+        return f"{UNKNOWN}: too short", "what is counted still goes on at the end of a run"
+    return _slope(rates.between_settings(found, settings, **arguments))
+
+
+def _regret(found: Found, **arguments: Any) -> tuple[str, str]:
+    """The regret of the worst of these settings grows no faster than the paper says."""
+    return _slope(rates.over_episodes(found, **arguments))
+
+
+def _slope(rate: Rate) -> tuple[str, str]:
+    if rate.exceeds:
+        return CONTRADICTED, f"more than the bound; {rate}"
+    if len(rate.x) < 2:
+        return f"{UNKNOWN}: too short", f"{len(rate.x)} points make no slope"
+    if len(rate.values) == 1:
+        return f"{UNKNOWN}: one seed", str(rate)
+    most = rate.allowed_slope if rate.allowed else rate.exponent + LOGARITHMS
+    return (HOLDS if rate.slope.low <= most else CONTRADICTED), str(rate)
+
+
+RATES: dict[str, Callable[..., Rate]] = {"rate": rates.between_settings, "regret": rates.over_episodes}
 JUDGES: dict[str, Callable[..., tuple[str, str]]] = {
     "above": _above,
     "equal": _equal,
@@ -114,4 +147,6 @@ JUDGES: dict[str, Callable[..., tuple[str, str]]] = {
     "stale": _stale,
     "realizable": _realizable,
     "incomplete": _incomplete,
+    "rate": _rate,
+    "regret": _regret,
 }

@@ -102,6 +102,39 @@ def learning_curves(results: Results) -> Figure:
     return figure
 
 
+def rates(results: Results) -> Figure:
+    """What was measured on log-log axes: means over seeds with their line, the bound, and the paper's exponent."""
+    shown = results.summary["rates"]
+    columns = min(len(shown), 4 if len(shown) > 6 else 3 if len(shown) > 4 else 2)
+    figure, panels = _panels(columns, rows=-(-len(shown) // columns))
+    for axes, rate in zip(panels, shown, strict=False):
+        x, curve, slope = np.array(rate["x"], float), rate["curve"], rate["slope"]
+        mean, low, high = (np.array(curve[name]) for name in ("estimate", "low", "high"))
+        for number, (label, line) in enumerate((rate["lines"] or {}).items()):
+            colour = OTHER_COLOURS[number % len(OTHER_COLOURS)]
+            axes.plot(x, line, color=colour, lw=1, label=label)
+        axes.fill_between(x, low, high, color=BLUE, alpha=0.2, lw=0)
+        told = f"slope {slope['estimate']:.2f} ({slope['low']:.2f} to {slope['high']:.2f})"
+        axes.plot(x, mean, color=BLUE, marker="o", ms=4, lw=1.5, label=told)
+        guide = mean[-1] * (x / x[-1]) ** rate["exponent"]
+        axes.plot(x, guide, color=GREY, ls=":", label=f"slope {rate['exponent']:g}: {rate['paper']}")
+        if rate["allowed"]:
+            axes.plot(x, rate["allowed"], color=RED, ls="--", label="the bound, with its constants")
+        axes.set(xscale="log", yscale="log", xlabel=rate["against"], ylabel=rate["of"])
+        if not rate["lines"]:
+            axes.set_xticks(x, [f"{each:.3g}" for each in x])
+            axes.set_xticks([], minor=True)
+        axes.set_title(rate["text"].partition(":")[0], fontsize=10)
+        axes.grid(lw=0.4, alpha=0.6)
+        axes.legend(frameon=False, fontsize=8)
+    for axes in panels[len(shown) :]:
+        axes.remove()
+    seeds = len(results.study["seeds"])
+    figure.supxlabel(f"Means over {seeds} seeds; shaded: 95% bootstrap interval over seeds.", fontsize=9, color=GREY)
+    figure.suptitle(results.study["title"].replace("$", r"\$"))
+    return figure
+
+
 def curve_colours(labels: Sequence[str]) -> dict[str, str]:
     """The same colour for the same label in all panels, the paper's where it has one."""
     others = itertools.cycle(OTHER_COLOURS)

@@ -175,10 +175,13 @@ class Results:
         return data_frame(columns).astype({"setting": "category"})
 
     def plot(self) -> Figure:
-        """The learning curves: one panel per environment, one curve with its interval over seeds per setting."""
+        """The learning curves: one panel per environment, one curve with its interval over seeds per setting.
+
+        Of a study of rates, what it measured on log-log axes instead.
+        """
         from fpi.report import figures
 
-        return figures.learning_curves(self)
+        return figures.rates(self) if self.summary.get("rates") else figures.learning_curves(self)
 
 
 def read(folder: str | os.PathLike[str]) -> Results:
