@@ -26,6 +26,7 @@ class Diamond(Testbed):
     def __post_init__(self) -> None:
         check_sizes(self, n=2)
         self.actions, self.horizon, self.dim = int(self.n), 2, self.n + 1
+        self.fixed_start = True
         self.lowest, self.highest = (0, 0), (2, self.n - 1)
 
     def next(self, state: State, action: int) -> State | None:
@@ -81,6 +82,7 @@ class DeepSea(Testbed):
         if self.junk > 0 and self.cost > 0:
             raise InputError("junk features stand where all others are 0, which they are not with cost > 0: use one.")
         self.actions, self.horizon = 2, int(self.N)
+        self.complete, self.fixed_start = self.junk == 0, self.starts == 1
         self.columns = self.N + self.starts - 1
         self.dim = self.columns + 2 if self.cost > 0 else 2 + self.junk
         self.lowest, self.highest = (0, 0), (self.N, self.columns - 1)
