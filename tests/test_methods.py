@@ -60,9 +60,10 @@ def literal_lsvi(world, ridge, bonus, replan, episodes):
         bound = bonus * np.sqrt(phi @ np.linalg.inv(grams[stage]) @ phi)
         return min(phi @ w[stage] + bound, horizon - stage)
 
-    actions = []
-    for episode in range(episodes):
-        if episode % replan == 0:
+    actions, growth, since = [], [1.0] * horizon, 0
+    for _ in range(episodes):
+        if since == replan or max(growth) > np.log(2):
+            growth, since = [0.0] * horizon, 0
             for h in reversed(range(horizon)):
                 grams[h] = ridge * np.eye(d) + sum((np.outer(x, x) for x, _, _ in data[h]), np.zeros((d, d)))
                 total = np.zeros(d)
@@ -70,13 +71,16 @@ def literal_lsvi(world, ridge, bonus, replan, episodes):
                     later = 0.0 if after is None else max(q(h + 1, phi) for phi in after.features)
                     total += x * (reward + later)
                 w[h] = np.linalg.inv(grams[h]) @ total
+        since += 1
         view = access.reset()
         while view is not None:
             values = np.array([q(view.stage, phi) for phi in view.features])
             action = int(np.flatnonzero(values >= values.max() - 1e-9 * (1 + abs(values.max())))[0])
             actions.append(action)
             reward, after = access.step(action)
-            data[view.stage].append((view.features[action], reward, after))
+            x = view.features[action]
+            data[view.stage].append((x, reward, after))
+            growth[view.stage] += np.log(1 + x @ np.linalg.inv(grams[view.stage]) @ x)
             view = after
     return actions
 
@@ -110,7 +114,7 @@ def test_lsvi_ucb_fails_on_trap_and_skipping_does_not():
     )
     assert plain.losses[-200:].mean() == pytest.approx(0.4)
     assert plain.gap > 0.15
-    assert skipping.losses[-200:].mean() < 0.01
+    assert skipping.losses[-200:].mean() < 0.05
     assert frozen.losses[-200:].mean() < 0.01
 
 

@@ -21,7 +21,7 @@ from fpi.baselines.agents import FPIPAC, FPIRegret, OFULMethod, SupLinUCBMethod,
 from fpi.baselines.backward_sweep import BackwardSweep
 from fpi.baselines.capi import CAPI, CAPILiteral
 from fpi.baselines.confident_lspi import ConfidentLSPI, Politex
-from fpi.baselines.harness import Judge, Run, facts, make_access, play
+from fpi.baselines.harness import Judge, Run, facts, play
 from fpi.baselines.lsvi import LSVI_UCB, RLSVI, FittedQ, OracleSkip
 from fpi.baselines.mc_lspi import MonteCarloLSPI
 from fpi.baselines.method import FACTS, Inapplicable, Method, Mixture, Policy
@@ -98,6 +98,5 @@ __all__ = [
     "UniformMethod",
     "View",
     "facts",
-    "make_access",
     "play",
 ]

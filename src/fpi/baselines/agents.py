@@ -42,8 +42,8 @@ class Learning(Method):
     seed: int
 
     @abstractmethod
-    def make(self, features: ViewFeatures, access: Online) -> Any:
-        """The learner."""
+    def make(self, features: Any, access: Any) -> Any:
+        """The learner for these features, with the actions and the horizon of an access object or a testbed."""
 
     def run(self, access: Online) -> Iterator[Policy]:
         self.agent = self.make(ViewFeatures(access), access)
@@ -51,8 +51,8 @@ class Learning(Method):
         while True:
             explored: tuple[int, int] | None = None
             rewards: list[float] = []
-            act = self.agent.begin_episode(state)
             view: View | None = access.reset()
+            act = self.agent.begin_episode(state)
             while view is not None:
                 action, explores = act(view, view.stage)
                 if explores:
@@ -90,7 +90,7 @@ class FPIPAC(Learning):
     def __post_init__(self) -> None:
         self.constants = "theory" if self.freeze == "exact" else "none"
 
-    def make(self, features: ViewFeatures, access: Online) -> PAC:
+    def make(self, features: Any, access: Any) -> PAC:
         return PAC(
             features,
             actions=access.actions,
@@ -117,7 +117,7 @@ class FPIRegret(Learning):
     def __post_init__(self) -> None:
         self.constants = "theory" if self.scale == 1 else "scaled"
 
-    def make(self, features: ViewFeatures, access: Online) -> Regret:
+    def make(self, features: Any, access: Any) -> Regret:
         return Regret(
             features,
             actions=access.actions,
@@ -145,7 +145,7 @@ class OFULMethod(_Bandit):
     def __post_init__(self) -> None:
         self.constants = "theory" if self.scale == 1 else "scaled"
 
-    def make(self, features: ViewFeatures, access: Online) -> OFUL:
+    def make(self, features: Any, access: Any) -> OFUL:
         return OFUL(features, actions=access.actions, scale=self.scale, theta_bound=self.theta_bound)
 
 
@@ -162,7 +162,7 @@ class SupLinUCBMethod(_Bandit):
     def __post_init__(self) -> None:
         self.constants = "theory" if self.scale == 1 else "scaled"
 
-    def make(self, features: ViewFeatures, access: Online) -> SupLinUCB:
+    def make(self, features: Any, access: Any) -> SupLinUCB:
         return SupLinUCB(
             features,
             actions=access.actions,
@@ -179,5 +179,5 @@ class UniformMethod(Learning):
 
     seed: int = 0
 
-    def make(self, features: ViewFeatures, access: Online) -> Uniform:
+    def make(self, features: Any, access: Any) -> Uniform:
         return Uniform(actions=access.actions, horizon=access.horizon)

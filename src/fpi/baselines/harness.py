@@ -48,21 +48,24 @@ def facts(testbed: Testbed, noise: str) -> frozenset[str]:
     return testbed.holds | ({"noiseless"} if noise == "none" else frozenset[str]())
 
 
-def make_access(
-    method: Method, testbed: Testbed, seed: int, steps: int, episodes: int | None = None, noise: str = "bernoulli"
-) -> tuple[Online, TestbedWorld]:
-    """The access that the method declares, exactly, and the world behind it."""
-    kind: type[Online] = method.access
-    world = TestbedWorld(testbed, seed, noise, online=kind in (Online, Oracle))
-    return kind(world, steps=steps, episodes=episodes), world
-
-
 def play(
-    method: Method, testbed: Testbed, *, seed: int, steps: int, episodes: int | None = None, noise: str = "bernoulli"
+    method: Method,
+    testbed: Testbed,
+    *,
+    seed: int,
+    steps: int,
+    episodes: int | None = None,
+    noise: str = "bernoulli",
+    as_gymnasium: bool = False,
 ) -> Run:
-    """Run a method until it ends or its budget is spent. An `Inapplicable` if it cannot be run here."""
+    """Run a method until it ends or its budget is spent. An `Inapplicable` if it cannot be run here.
+
+    It is given the access that it declares, exactly. `as_gymnasium` draws starts and rewards as `testbed.env` would.
+    """
     method.check(facts(testbed, noise))
-    access, world = make_access(method, testbed, seed, steps, episodes, noise)
+    kind: type[Online] = method.access
+    world = TestbedWorld(testbed, seed, noise, online=kind in (Online, Oracle), as_gymnasium=as_gymnasium)
+    access = kind(world, steps=steps, episodes=episodes)
     judge = Judge(testbed, access)
     rows: list[list[float]] = []
     policies = method.run(access)

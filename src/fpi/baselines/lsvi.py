@@ -7,18 +7,21 @@ With the data (x_i, r_i, s'_i) of stage h, x = phi(s, a), and Lambda = ridge I +
     play      argmax_a Q_h(s, a)
 
 Assumes a linear MDP; its proof needs that backups of Q are linear in phi (Bellman completeness). With ridge = 1 and
-bonus = O~(d H) the regret is O~(d^{3/2} H^2 sqrt(K)). Smaller constants, as here, are covered by no theorem. All
-targets are made anew at every plan, every `replan` episodes.
+bonus = O~(d H) the regret is O~(d^{3/2} H^2 sqrt(K)). Smaller constants, as here, are covered by no theorem. All targets
+are made anew at every plan: when det Lambda of a stage may have doubled, and after `replan` episodes at the latest.
 
-RLSVI (Osband, Van Roy and Wen, 2016) has noise instead of a bonus: w_h + N(0, sigma^2 Lambda^{-1}), drawn at every
-plan. FittedQ has neither and plays any action in one of ten steps; nothing is proved of it. OracleSkip stands in for
-SkippyEleanor (Weisz, György and Szepesvári, 2023), which cannot be computed: where the action does not matter to any
-policy it plays action 0 and leaves the state out of the regressions. Weisz et al. learn which states these are; here an
-oracle tells, and that is cheating. What is left is a linear MDP.
+RLSVI (Osband, Van Roy and Wen, 2016) has noise instead of a bonus, w_h + N(0, sigma^2 Lambda^{-1}), drawn at every plan.
+
+FittedQ has neither and plays any action in one of ten steps; nothing is proved of it.
+
+OracleSkip stands in for SkippyEleanor (Weisz, György and Szepesvári, 2023), which cannot be computed: where the action
+does not matter to any policy it plays action 0 and leaves the state out of the regressions. Weisz et al. learn which
+states these are; here an oracle tells, and that is cheating. What is left is a linear MDP.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -37,7 +40,9 @@ class _Stage:
         self.gram = ridge * np.eye(access.dim)
         self.w: FloatArray = np.zeros(access.dim)
         self.root: FloatArray = np.eye(access.dim) / np.sqrt(ridge)
-        """A matrix R with R R' = Lambda^{-1}."""
+        """A matrix R with R R' = Lambda^{-1} of the last plan."""
+        self.growth = 0.0
+        """At most by how much log det Lambda has grown since."""
 
     def add(self, x: FloatArray, reward: float, after: View | None) -> None:
         self.x.append(x)
@@ -45,6 +50,7 @@ class _Stage:
         self.after.append(0.0 if after is None else after.features)
         self.after_stage.append(-1 if after is None else after.stage)
         self.gram += np.outer(x, x)
+        self.growth += math.log1p(float(((x @ self.root) ** 2).sum()))
 
 
 @dataclass
@@ -57,7 +63,7 @@ class LSVI_UCB(Method):
 
     ridge: float = 0.1
     bonus: float = 1.0
-    replan: int = 10
+    replan: int = 20
     seed: int = 0
     stages: list[_Stage] = field(default_factory=list, init=False, repr=False)
 
@@ -70,6 +76,8 @@ class LSVI_UCB(Method):
             yield self.policy
             for _ in range(self.replan):
                 self.play(access)
+                if max(stage.growth for stage in self.stages) > math.log(2):
+                    break
 
     def policy(self, view: View) -> int:
         return greedy(self.q(view.features, view.stage))
@@ -88,6 +96,7 @@ class LSVI_UCB(Method):
     def plan(self) -> None:
         for stage in reversed(self.stages):
             stage.root = np.linalg.cholesky(np.linalg.inv(stage.gram))
+            stage.growth = 0.0
             targets = stage.reward.all + self.later(stage)
             fitted = np.linalg.solve(stage.gram, stage.x.all.T @ targets)
             stage.w = np.asarray(fitted + self.noise(stage), np.float64)

@@ -25,6 +25,7 @@ from fpi.baselines.access import FloatArray, Online, View
 from fpi.baselines.method import Method, Policy, Rows, greedy
 
 RANK_CUT = 1e-8  # of eigenvalues; decides what is known and what is noise
+OUTSIDE = 1e-6
 
 
 class _Stage:
@@ -32,6 +33,8 @@ class _Stage:
         self.x, self.reward = Rows((access.dim,)), Rows()
         self.after, self.alive = Rows((access.actions, access.dim)), Rows()
         self.gram, self.ridge = np.zeros((access.dim, access.dim)), ridge
+        self.null = np.eye(access.dim)
+        """I - P."""
         self.drawn = np.zeros(access.dim)
         self.judged = np.zeros(access.dim)
         """Without the noise of rewards and outside of the span."""
@@ -55,7 +58,7 @@ class NullSpace(Method):
     sigma: float = 3.0
     sigma_reward: float = 0.3
     ridge: float = 0.1
-    replan: int = 10
+    replan: int = 20
     seed: int = 0
 
     def run(self, access: Online) -> Iterator[Policy]:
@@ -66,12 +69,21 @@ class NullSpace(Method):
             self.plan()
             yield self.policy
             for _ in range(self.replan):
-                view: View | None = access.reset()
-                while view is not None:
-                    action = greedy(view.features @ self.stages[view.stage].drawn)
-                    reward, after = access.step(action)
-                    self.stages[view.stage].add(view.features[action], reward, after)
-                    view = after
+                if self.play(access):
+                    break
+
+    def play(self, access: Online) -> bool:
+        """An episode; whether it left the span of the data."""
+        left = False
+        view: View | None = access.reset()
+        while view is not None:
+            stage = self.stages[view.stage]
+            action = greedy(view.features @ stage.drawn)
+            reward, after = access.step(action)
+            left |= bool(np.abs(stage.null @ view.features[action]).max() > OUTSIDE)
+            stage.add(view.features[action], reward, after)
+            view = after
+        return left
 
     def policy(self, view: View) -> int:
         """By omega^ + theta^, not by the last noisy draw."""
@@ -85,7 +97,7 @@ class NullSpace(Method):
             sizes, axes = np.linalg.eigh(stage.gram)
             known = sizes > RANK_CUT * max(1.0, sizes[-1])
             inverse = (axes[:, known] / sizes[known]) @ axes[:, known].T
-            null = np.eye(d) - axes[:, known] @ axes[:, known].T
+            stage.null = np.eye(d) - axes[:, known] @ axes[:, known].T
             x = stage.x.all
             targets = [_values(stage, weights) for weights in ((later.drawn, later.judged) if later else (None, None))]
             drawn, judged = (inverse @ (x.T @ target) for target in targets)
@@ -94,7 +106,9 @@ class NullSpace(Method):
             omega = np.linalg.solve(ridged, x.T @ stage.reward.all)
             root = np.linalg.cholesky(np.linalg.inv(ridged))
             noise = self.rng.standard_normal((2, d))
-            stage.drawn = drawn + self.sigma * left * (null @ noise[0]) + omega + self.sigma_reward * (root @ noise[1])
+            stage.drawn = (
+                drawn + self.sigma * left * (stage.null @ noise[0]) + omega + self.sigma_reward * (root @ noise[1])
+            )
             stage.judged = judged + omega
             later = stage
         self.numbers = sum(s.x.all.size + s.reward.size + s.after.all.size + s.gram.size for s in self.stages)
