@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from fpi.compare import BANDIT, Row
+from fpi.compare.bandit import BANDIT, Row
 
 EPISODES = 100_000
 ROWS = (

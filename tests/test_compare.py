@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 import fpi
-from fpi import compare
 from fpi.baselines import OFUL
 from fpi.callbacks import GapLog
 from fpi.cli import app
 from fpi.cli import compare as compare_command
-from fpi.compare import BANDIT, CORRIDOR, Line, Row
+from fpi.compare import bandit as compare
+from fpi.compare.bandit import BANDIT, CORRIDOR, Line, Row
 from fpi.testbeds import LinBandit
 from fpi.verify.run import run_all
 

@@ -48,7 +48,7 @@ def test_rows_have_what_every_episode_lost(algorithm):
     job = small_job(algorithm)
     run = runs.Run(job, None)
     run.play(math.inf)
-    world, found = job.setting.make_testbed(), []
+    world, found = job.setting.find_testbed(), []
     agent = job.setting.make_agent()
 
     def note(episode):

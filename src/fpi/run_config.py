@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -50,8 +51,8 @@ class RunConfig:
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
         check_whole("episodes", self.episodes, least=1)
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(f"algorithm is {self.algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
+        if self.is_method:
+            _find_method(self.algorithm)
         if self.function_class is not None:
             _check("function_class", self.function_class, Mapping, "a table")
             if self.algorithm != "Eluder":
@@ -74,16 +75,34 @@ class RunConfig:
     def to_data(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def is_method(self) -> bool:
+        """Whether the algorithm is a method to compare with, on a testbed, instead of an agent."""
+        return self.algorithm not in ALGORITHMS
+
+    def make_method(self, seed: int) -> Any:
+        """A new method, which `fpi.baselines.play` runs for `episodes` episodes or as many steps as these can have."""
+        return _find_method(self.algorithm)(**self.arguments, seed=seed)
+
+    def make_testbed(self) -> tuple[Any, str]:
+        """The testbed of the environment, and the noise of its rewards."""
+        env = self.make_env()
+        if _testbed(env) is None:
+            raise InputError(
+                f"{self.algorithm} is judged by exact values, which {self.env} does not have: name a testbed."
+            )
+        return _testbed(env), env.unwrapped.noise  # type: ignore[attr-defined]
+
     def make_env(self) -> Env:
         return make_environment(self.env, dict(self.env_args), self.action_grid)
 
-    def make_testbed(self) -> Testbed | None:
+    def find_testbed(self) -> Testbed | None:
         """What stands behind the environment, if it is one of `fpi.testbeds`."""
         return _testbed(self.make_env())
 
     def own_features(self) -> FeatureMap | None:
         """The features of a testbed, which a model file cannot hold; None where they are built in."""
-        testbed = self.make_testbed() if self.features.get("type") == TESTBED else None
+        testbed = self.find_testbed() if self.features.get("type") == TESTBED else None
         return None if testbed is None else testbed.features
 
     def make_agent(self) -> Agent:
@@ -113,6 +132,8 @@ class RunConfig:
 
     def complete(self) -> Self:
         """The same with everything filled in that the environment decides; what does not fit is an InputError."""
+        if self.is_method:
+            return self._complete_method()
         env = self.make_env()
         arguments = dict(self.arguments)
         if arguments.setdefault("actions", action_count(env)) != action_count(env):
@@ -135,6 +156,15 @@ class RunConfig:
         envs.check_horizon(env, agent.horizon)
         env.close()
         return whole
+
+    def _complete_method(self) -> Self:
+        testbed, noise = self.make_testbed()
+        try:
+            method = self.make_method(seed=0)
+        except TypeError as error:
+            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
+        method.check(testbed.holds | ({"noiseless"} if noise == "none" else set()))
+        return self
 
     def _describe(self, env: Env) -> Self:
         """With the features or the function class filled in."""
@@ -168,6 +198,21 @@ class RunConfig:
 def _check(name: str, value: Any, kind: type, wanted: str) -> None:
     if not isinstance(value, kind):
         raise InputError(f"{name} is {value!r}; pass {wanted}.")
+
+
+def _find_method(name: str) -> Any:
+    """A method of `fpi.baselines`, which stands above and is named here only, or one of your own as "module:Class"."""
+    module, _, kind = name.rpartition(":")
+    methods = importlib.import_module("fpi.baselines").METHODS
+    if not module and name not in methods:
+        raise InputError(
+            f"algorithm is {name!r}; choose one of {', '.join(ALGORITHMS)}. To compare with, on testbeds, there are "
+            f"{', '.join(methods)}, and your own: module:Class."
+        )
+    try:
+        return getattr(importlib.import_module(module), kind) if module else methods[name]
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"the method {name} cannot be imported: {error}. Write module:Class.") from error
 
 
 def _testbed(env: Env) -> Testbed | None:

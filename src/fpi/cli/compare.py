@@ -1,19 +1,21 @@
-"""The command `fpi compare bandit`: FPI-Regret beside the methods made for bandits."""
+"""The commands `fpi compare table1`, every method that can be run, and `fpi compare bandit`, those of one stage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import app
+from fpi.cli.main import STOPPED, app
 from fpi.cli.options import Workers, flag, option
-from fpi.errors import SaveError
+from fpi.errors import InputError, SaveError
 
 if TYPE_CHECKING:
-    from fpi.compare import Line
+    from fpi.compare.bandit import Line
+    from fpi.experiment import Study
 
 QUICK_SEEDS, QUICK_EPISODES, QUICK_LONG = 3, 500, 2_000
 
@@ -25,8 +27,158 @@ app.add_typer(group, name="compare")
 def compare() -> None:
     """Compare FPI with other methods, on testbeds with exact values.
 
-    Example: fpi compare bandit --quick
+    Example: fpi compare table1 --quick
     """
+
+
+@group.command("table1")
+def table_1(
+    quick: Annotated[bool, flag("--quick", "2 seeds and short runs: about a minute.")] = False,
+    full: Annotated[
+        bool, flag("--full", "10 seeds, longer runs, and the methods that take millions of steps.")
+    ] = False,
+    seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5; 2 if quick, 10 if full", min=1)] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A method of your own as well, by module and class; may be repeated.", metavar="MODULE:CLASS"
+        ),
+    ] = None,
+    testbed: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this testbed; may be repeated.", metavar="NAME", show_default="all"),
+    ] = None,
+    backend: Annotated[
+        Literal["local", "ray"], option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", None)
+    ] = "local",
+    address: Annotated[
+        str | None, option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", None, "one of its own")
+    ] = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, option("Folder for the results.", "DIR", None, "runs/table1-SIZE")] = None,
+) -> None:
+    """Table 1 of the paper, measured.
+
+    Every method plays by the same rules: it is given the access that it
+    declares, pays one bill, and its policy is judged by exact values. The
+    command may be interrupted at any time: finished runs are kept.
+
+    Example: fpi compare table1 --quick
+    """
+    if quick and full:
+        raise InputError("--quick and --full: choose one of them.")
+    if address is not None and backend != "ray":
+        raise InputError("--address names a Ray cluster: add --backend ray.")
+    from fpi.cli import console
+    from fpi.cli.interrupt import interruptible
+    from fpi.cli.progress import live_table
+    from fpi.compare import table1
+    from fpi.experiment import backends, run_study
+
+    plan = table1.table1("quick" if quick else "full" if full else "default", method or ()).resized(seeds, None)
+    plan = _restricted(plan, testbed)
+    place = out or Path("runs", f"{plan.name}-{plan.size}")
+    console.say(f"{plan.about}\n{len(plan.settings) * len(plan.seeds)} runs into {place}.")
+    with interruptible("when the runs under way are done") as stop:
+        run_study(
+            plan,
+            place,
+            backend=backends.Local(workers) if backend == "local" else backends.Ray(address, workers),
+            progress=live_table,
+            stop=stop,
+            command="fpi compare table1",
+        )
+        if stop():
+            console.say("Stopped. The same command goes on from here.")
+            raise typer.Exit(STOPPED)
+    _report(plan, place)
+
+
+@group.command()
+def claims(
+    quick: Annotated[bool, flag("--quick", "2 seeds and short runs: less than a minute.")] = False,
+    seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5, or 2 if quick", min=1)] = None,
+    workers: Workers = None,
+    out: Annotated[Path, option("Folder for pictures and rows.", "DIR", None)] = Path("runs/claims"),
+) -> None:
+    """Two claims of the paper that need other methods and other worlds.
+
+    That adding features never hurts, where it breaks methods that need Bellman
+    completeness; and what random transitions do to stored returns.
+
+    Example: fpi compare claims --quick
+    """
+    from fpi import _files
+    from fpi.cli import console
+    from fpi.compare import claims
+    from fpi.experiment import storage
+    from fpi.report import comparison
+
+    seeds = seeds or (2 if quick else 5)
+    share = 0.2 if quick else 1.0
+    with storage.locked(out):
+        added = _all_of(
+            "adding features",
+            [
+                (world, method, seed, share)
+                for world in claims.WORLDS
+                for method in claims.METHODS
+                for seed in range(seeds)
+            ],
+            claims.add_features,
+            workers,
+        )
+        slipped = _all_of(
+            "slipping",
+            [(slip, seed, round(claims.SLIP_EPISODES * share)) for slip in claims.SLIPS for seed in range(seeds)],
+            claims.slip,
+            workers,
+        )
+        title = f"Features of weight 0 added, {seeds} seeds"
+        console.show_columns(title, claims.FEATURES_HEADS, claims.features_table(added))
+        console.show_columns(f"FPI-PAC on Slip, {seeds} seeds", claims.SLIP_HEADS, claims.slip_table(slipped))
+        for name, rows in (("features", added), ("slip", slipped)):
+            _files.write_bytes(out / f"{name}.csv", claims.to_csv(rows).encode())
+        comparison.draw_claims(added, slipped, out)
+    console.say(f"features.png, slip.png and their rows (CSV) are in {out}.")
+
+
+def _restricted(plan: Study, testbeds: Sequence[str] | None) -> Study:
+    from fpi.compare.table1 import WORLDS
+    from fpi.experiment.study import SEPARATOR
+
+    unknown = sorted(set(testbeds or ()) - set(WORLDS))
+    if unknown:
+        raise InputError(f"--testbed {', '.join(unknown)}: choose of {', '.join(WORLDS)}.")
+    kept = {
+        name: setting
+        for name, setting in plan.settings.items()
+        if not testbeds or name.partition(SEPARATOR)[0] in testbeds
+    }
+    return replace(plan, settings=kept)
+
+
+def _report(plan: Study, place: Path) -> None:
+    from fpi import _files
+    from fpi.cli import console
+    from fpi.compare import table1
+    from fpi.report import comparison
+
+    cells = table1.read(place)
+    console.show_columns(
+        "Table 1, measured: the most that each took on any testbed", table1.HEADS, table1.summary(cells)
+    )
+    for world in dict.fromkeys(cell.world for cell in cells):
+        title = f"{world}: {table1.WORLDS[world].why}; steps to a held-out gap, {len(plan.seeds)} seeds"
+        console.show_columns(title, table1.WORLD_HEADS, table1.world_rows(cells, world))
+    console.show_columns("Who fails where, and why", *table1.failures(cells))
+    console.show_columns("Not run", ("method", "why"), list(table1.NOT_RUN.items()))
+    console.say(table1.scaled(cells))
+    _files.write_bytes(place / "rows.csv", table1.to_csv(cells).encode())
+    comparison.draw_gaps(cells, place / "gaps.png")
+    lead = f"{len(plan.seeds)} seeds, {len(cells)} pairs of a method and a testbed."
+    page = comparison.write_page(cells, place, plan.title, plan.about, lead)
+    console.say(f"gaps.png and rows.csv are in {place}; the page is {page}.")
 
 
 @group.command()
@@ -60,8 +212,8 @@ def bandit(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SaveError(f"--out {out} is not a folder to write to: {error.strerror}. Choose another.") from error
-    from fpi import compare
     from fpi.cli import console
+    from fpi.compare import bandit as compare
     from fpi.report import figures
 
     seeds = seeds or (QUICK_SEEDS if quick else compare.SEEDS)
@@ -84,8 +236,8 @@ def bandit(
 
 
 def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
-    from fpi import compare
     from fpi.cli import console
+    from fpi.compare import bandit as compare
     from fpi.report import figures
 
     first, last = chosen.seeds[0], chosen.seeds[-1]
@@ -106,20 +258,26 @@ def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
 
 
 def _play(text: str, tasks: Sequence[tuple[Any, ...]], workers: int | None) -> list[Line]:
-    from fpi import compare
+    from fpi.compare import bandit as compare
+
+    return compare.lines(_all_of(text, tasks, compare.play, workers))
+
+
+def _all_of(text: str, tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any], workers: int | None) -> list[Any]:
+    """What `work` makes of every task, on several processes, with a bar."""
     from fpi.cli import console
     from fpi.verify.run import run_all
 
-    runs = []
+    done = []
     with console.bar(text, len(tasks)) as tick:
-        for run in run_all(tasks, compare.play, workers):
-            runs.append(run)
-            tick(run)
-    return compare.lines(runs)
+        for result in run_all(tasks, work, workers):
+            done.append(result)
+            tick(result)
+    return done
 
 
 def _write(folder: Path, name: str, found: Sequence[Line]) -> None:
-    from fpi import compare
+    from fpi.compare import bandit as compare
 
     (folder / f"{name}.csv").write_text(compare.to_csv(found))
     (folder / f"{name}.json").write_text(compare.to_json(found))

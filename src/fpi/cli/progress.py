@@ -39,9 +39,10 @@ def live_table(jobs: Sequence[Job], kept: int, console: Console | None = None) -
                 lines[job] = progress.add_task(job.id, total=job.setting.episodes, told="")
             if checkpoint is not None:
                 done[job] = checkpoint.episodes
-                told = f"return {checkpoint.tensors['return'][-RECENT:].mean():.1f}"
+                returns = checkpoint.tensors.get("return")  # methods that are compared have none
+                told = "" if returns is None else f"return {returns[-RECENT:].mean():.1f}"
                 progress.update(lines[job], completed=done[job], told=told)
-                if done[job] == job.setting.episodes:
+                if checkpoint.finished:
                     finished += 1
                     progress.remove_task(lines.pop(job))
             runs = f"{finished} of {len(jobs) + kept} runs done"

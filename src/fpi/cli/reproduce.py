@@ -206,7 +206,10 @@ def _study(name: str, quick: bool, full: bool) -> Study:
         raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
         raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
-    return studies.read(Path(name))
+    own = studies.read(Path(name))
+    if any(setting.is_method for setting in own.settings.values()):
+        raise InputError(f"{name} names methods to compare with: `fpi compare table1 --method` runs those.")
+    return own
 
 
 def _backend(name: str, address: str | None, workers: int | None) -> Backend:

@@ -79,7 +79,7 @@ class Local:
         except BrokenProcessPool:
             self._home.pop(job).shutdown(wait=False)
             return job, WorkerDied()
-        if checkpoint.episodes == job.setting.episodes:
+        if checkpoint.finished:
             self._idle.append(self._home.pop(job))
         return job, checkpoint
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
+from fpi.baselines import play
 from fpi.callbacks import GapLog
 from fpi.data import Act
 from fpi.datasets import Datasets
@@ -49,24 +50,25 @@ class Checkpoint:
     meta: dict[str, Any]
 
     @property
+    def finished(self) -> bool:
+        return bool(self.meta["finished"])
+
+    @property
     def episodes(self) -> int:
-        return len(self.tensors["return"])
+        return int(self.meta["episodes"])
 
     @property
     def rows(self) -> Tensors:
-        return {
-            name: tensor
-            for name, tensor in self.tensors.items()
-            if name in (*COLUMNS, GAP) or name.startswith("probe.")
-        }
+        return {name: each for name, each in self.tensors.items() if name != "agent" and not name.startswith("log.")}
 
     @property
     def log(self) -> Tensors:
         return {name[4:]: tensor for name, tensor in self.tensors.items() if name.startswith("log.")}
 
     @property
-    def model(self) -> bytes:
-        return self.tensors["agent"].tobytes()
+    def model(self) -> bytes | None:
+        """The agent's file; methods have none."""
+        return self.tensors["agent"].tobytes() if "agent" in self.tensors else None
 
 
 class Stopwatch:
@@ -107,12 +109,9 @@ class Run:
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
-        self.agent = (
-            job.setting.make_agent()
-            if checkpoint is None
-            else _from_bytes(checkpoint.model, job.setting.own_features())
-        )
-        self.testbed = job.setting.make_testbed()
+        model = None if checkpoint is None else checkpoint.model
+        self.agent = job.setting.make_agent() if model is None else _from_bytes(model, job.setting.own_features())
+        self.testbed = job.setting.find_testbed()
         self.stopwatch = Stopwatch()
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
         self.rows["probe.episode"] = np.zeros(0, np.int64)
@@ -172,10 +171,43 @@ class Run:
             cost = {"processor_seconds": self.stopwatch.seconds}
             if isinstance(self.agent.datasets, Datasets):
                 cost["bytes"] = self.agent.datasets.store.nbytes
-        return Checkpoint(tensors, {"seconds": self.seconds, "warnings": list(self.warnings), "cost": cost})
+        return Checkpoint(tensors, _meta(self, int(self.rows["length"].sum(dtype="int64")), cost))
 
 
-_held: Run | None = None  # what this process played last: if it is to go on, nothing needs to be restored
+class MethodRun:
+    """A run of a method that is compared with, in this process and in one piece: it cannot be saved half-way."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.episodes = 0
+        self.seconds = 0.0
+        self.warnings: list[str] = []
+        self.rows: Tensors = {}
+
+    def play(self, seconds: float) -> None:
+        setting, seed = self.job.setting, self.job.seed
+        testbed, noise = setting.make_testbed()
+        steps = setting.episodes * testbed.horizon
+        run = play(setting.make_method(seed), testbed, seed=seed, steps=steps, episodes=setting.episodes, noise=noise)
+        self.rows = {f"mark.{name}": column for name, column in run.rows.items()} | {"loss": run.losses}
+        self.episodes, self.seconds = setting.episodes, float(run.rows["seconds"][-1])
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.rows, _meta(self, int(self.rows["mark.steps"][-1]), {}))
+
+
+def _meta(run: Run | MethodRun, steps: int, cost: dict[str, float]) -> dict[str, Any]:
+    return {
+        "seconds": run.seconds,
+        "warnings": list(run.warnings),
+        "episodes": run.episodes,
+        "finished": run.episodes == run.job.setting.episodes,
+        "steps": steps,
+        "cost": cost,
+    }
+
+
+_held: Run | MethodRun | None = None  # what this process played last: if it is to go on, nothing needs to be restored
 
 
 def run_slice(job: Job, checkpoint: Checkpoint | None, seconds: float) -> Checkpoint:
@@ -186,7 +218,7 @@ def run_slice(job: Job, checkpoint: Checkpoint | None, seconds: float) -> Checkp
         warnings.simplefilter("always")
         try:
             if run is None or checkpoint is None or (run.job, run.episodes) != (job, checkpoint.episodes):
-                run = Run(job, checkpoint)
+                run = MethodRun(job) if job.setting.is_method else Run(job, checkpoint)
             run.play(seconds)
         except FpiError as error:
             raise type(error)(f"{job.id}: {error}") from None

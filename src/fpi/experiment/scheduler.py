@@ -43,7 +43,8 @@ def run_study(
     """
     study = study.complete()
     for setting in study.settings.values():
-        make_engine(engine, setting)
+        if not setting.is_method:
+            make_engine(engine, setting)
     jobs = study.jobs(engine)
     with storage.locked(out):
         before = storage.read_json(out / "study.json").get("name", study.name)
@@ -89,7 +90,7 @@ def _play(
             waiting.appendleft(job)
             continue
         del lost[job]
-        if after.episodes == job.setting.episodes:
+        if after.finished:
             places[job].finish(after, keep_model=job.seed == seed_with_model)
         else:
             places[job].keep(after)

@@ -78,11 +78,10 @@ class RunFolder:
     def finish(self, checkpoint: Checkpoint, keep_model: bool) -> None:
         """The manifest comes last: a run without it is taken up at its checkpoint, and ends in the same files."""
         model_files.write(self.path / "rows.safetensors", checkpoint.rows, {"id": self.job.id})
-        if keep_model:
+        if keep_model and checkpoint.model is not None:
             _files.write_bytes(self.path / "model.fpi", checkpoint.model)
-        steps = int(checkpoint.tensors["length"].sum(dtype="int64"))
-        self.manifest |= {"finished": _now(), "seconds": checkpoint.meta["seconds"], "steps": steps}
-        self.manifest |= {name: checkpoint.meta[name] for name in ("warnings", "cost")}
+        found = {name: checkpoint.meta[name] for name in ("seconds", "steps", "warnings", "cost")}
+        self.manifest |= {"finished": _now(), **found}
         _files.write_json(self.path / "manifest.json", self.manifest)
         (self.path / "checkpoint.fpi").unlink(missing_ok=True)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fpi.algorithms.theory import Constants
-    from fpi.compare import Line
+    from fpi.compare.bandit import Line
     from fpi.report.results import Results, Setting
 
 BLUE, RED, GREY = "#1f6fb4", "#c83c2e", "#777777"  # all curves: 3 to 1 on light and on dark

@@ -1,4 +1,4 @@
-"""Exact testbeds: deterministic MDPs with linear Q^pi whose every value is known to the last digit.
+"""Exact testbeds: MDPs with linear Q^pi whose every value is known to the last digit; all but two are deterministic.
 
 >>> from fpi import testbeds
 >>> testbed = testbeds.HubCorridor(B=2, m=3, K=4)
@@ -15,16 +15,18 @@ import gymnasium as gym
 from fpi.testbeds.base import Features, Policy, State, Testbed, random_policy
 from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
-from fpi.testbeds.env import TestbedEnv
+from fpi.testbeds.env import TestbedEnv, draw_reward
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
 from fpi.testbeds.registry import FAMILIES, make, make_env, standard
-from fpi.testbeds.self_check import Verification, verify
+from fpi.testbeds.self_check import Verification, pool_of, verify
+from fpi.testbeds.stochastic import Gate, Slip
 from fpi.testbeds.wrappers import Misspecified, Rotated, WorstStarts
 
 __all__ = [
     "DeepSea",
     "Diamond",
     "Features",
+    "Gate",
     "HubCorridor",
     "HubNet",
     "LinBandit",
@@ -32,6 +34,7 @@ __all__ = [
     "Misspecified",
     "Policy",
     "Rotated",
+    "Slip",
     "State",
     "TableBandit",
     "TableHubs",
@@ -40,8 +43,10 @@ __all__ = [
     "Trap",
     "Verification",
     "WorstStarts",
+    "draw_reward",
     "make",
     "make_env",
+    "pool_of",
     "random_policy",
     "standard",
     "verify",

@@ -51,6 +51,12 @@ class Testbed(ABC):
     """Whether starts follow the number of the episode instead of chance."""
     misspecification: float = 0.0
     """kappa: Q^pi is within this of <phi, theta^pi> for every policy pi."""
+    complete: bool = False
+    """Whether r + max <phi, theta> is linear in phi for every theta (Bellman completeness)."""
+    deterministic: bool = True
+    """Whether an action always leads to the same state."""
+    fixed_start: bool = False
+    """Whether all episodes begin at the same state."""
 
     # --- what a family defines ----------------------------------------------------------------------------------------
 
@@ -85,6 +91,33 @@ class Testbed(ABC):
     def choices(self, state: State) -> range:
         """The actions worth comparing: fewer than all where further ones are worth the same under every policy."""
         return range(self.actions)
+
+    @property
+    def holds(self) -> frozenset[str]:
+        """What is true of this testbed, in the words in which methods say what their theorems need."""
+        facts = {
+            "linear": self.misspecification == 0,
+            "complete": self.complete,
+            "deterministic": self.deterministic,
+            "fixed start": self.fixed_start,
+            "gap": self.finite,  # of finitely many states some smallest gap is above 0
+            "one stage": self.horizon == 1,
+        }
+        return frozenset(name for name, true in facts.items() if true)
+
+    # --- chance, of which there is none unless a family says otherwise (`fpi.testbeds.stochastic`) --------------------
+
+    def outcomes(self, state: State, action: int) -> list[tuple[float, State | None]]:
+        """Where the action may lead, each with its probability."""
+        return [(1.0, self.next(state, action))]
+
+    def draw_next(self, state: State, action: int, rng: np.random.Generator) -> State | None:
+        """Where the action leads this time."""
+        return self.next(state, action)
+
+    def earned(self, state: State, action: int, after: State | None) -> float:
+        """The expected reward, corrected by what luck gave or took: V* minus the sum of it is what an episode lost."""
+        return self.mean(state, action)
 
     # --- the evaluator ------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ MOST_FUNCTIONS = 100_000
 class _Listed(Testbed):
     """Finitely many states in each stage. Several hypotheses say what the mean rewards are; one of them is true."""
 
+    complete = True
     contexts: int
     seed: int
 

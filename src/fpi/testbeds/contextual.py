@@ -84,6 +84,7 @@ class LinBandit(Contextual):
     seed: int = 0
 
     slope = 0.5
+    complete = True
 
     def __post_init__(self) -> None:
         check_sizes(self, d=2, K=2, seed=0)
@@ -115,6 +116,8 @@ class HubNet(Contextual):
     K: int = 6
     p: int = 3
     seed: int = 0
+
+    complete = True
 
     def __post_init__(self) -> None:
         check_sizes(self, B=1, m=1, K=2, p=1, seed=0)

@@ -64,12 +64,15 @@ class TestbedEnv(gym.Env[NDArray[np.int64], np.int64]):
         if not 0 <= chosen < self.testbed.actions:
             raise InputError(f"action {action} is not one of 0 to {self.testbed.actions - 1}.")
         mean = self.testbed.mean(self.state, chosen)
-        self.state = self.testbed.next(self.state, chosen)
-        return self.testbed.observation(self.state), self._reward(mean), self.state is None, False, {}
+        self.state = self.testbed.draw_next(self.state, chosen, self.np_random)
+        reward = draw_reward(mean, self.noise, self.np_random)
+        return self.testbed.observation(self.state), reward, self.state is None, False, {}
 
-    def _reward(self, mean: float) -> float:
-        if self.noise == "bernoulli":
-            return float(self.np_random.random() < mean)
-        if self.noise == "uniform":
-            return mean + min(mean, 1 - mean) * (2 * self.np_random.random() - 1)
-        return mean
+
+def draw_reward(mean: float, noise: str, rng: np.random.Generator) -> float:
+    """A reward around its mean."""
+    if noise == "bernoulli":
+        return float(rng.random() < mean)
+    if noise == "uniform":
+        return mean + min(mean, 1 - mean) * (2 * rng.random() - 1)
+    return mean

@@ -26,6 +26,7 @@ class Diamond(Testbed):
     def __post_init__(self) -> None:
         check_sizes(self, n=2)
         self.actions, self.horizon, self.dim = int(self.n), 2, self.n + 1
+        self.fixed_start = True
         self.lowest, self.highest = (0, 0), (2, self.n - 1)
 
     def next(self, state: State, action: int) -> State | None:
@@ -81,6 +82,7 @@ class DeepSea(Testbed):
         if self.junk > 0 and self.cost > 0:
             raise InputError("junk features stand where all others are 0, which they are not with cost > 0: use one.")
         self.actions, self.horizon = 2, int(self.N)
+        self.complete, self.fixed_start = self.junk == 0, self.starts == 1
         self.columns = self.N + self.starts - 1
         self.dim = self.columns + 2 if self.cost > 0 else 2 + self.junk
         self.lowest, self.highest = (0, 0), (self.N, self.columns - 1)
@@ -148,6 +150,8 @@ class Trap(Testbed):
     are those of the paying one minus w times those of all corridors: whoever overrates corridors underrates it.
     With `phase` the first `phase` episodes go round the starts j < M and all later ones begin at the last; else that
     is drawn with probability p. A state is (stage, number of the start).
+
+    The features of corridors have weight 0: `bare=True` leaves them out, and the testbed is Bellman complete.
     """
 
     M: int = 4
@@ -156,6 +160,7 @@ class Trap(Testbed):
     phase: int | None = None
     p: float = 0.2
     K: int = 2
+    bare: bool = False
 
     pays: ClassVar[float] = 0.5
     safe: ClassVar[float] = 0.5
@@ -166,6 +171,7 @@ class Trap(Testbed):
         check_number("p", self.p)
         check_number("w", self.w, 100)
         self.actions, self.horizon, self.ordered = int(self.K), 1 + self.Lc, self.phase is not None
+        self.complete = self.bare
         self.dim = max(self.M + 2, self.M * self.K)
         self.lowest, self.highest = (0, 0), (self.horizon, self.M)
         self._ratio = self.good / self.pays
@@ -187,6 +193,8 @@ class Trap(Testbed):
     def phi(self, state: State) -> FloatArray:
         stage, number = state
         rows = np.zeros((self.actions, self.dim))
+        if stage > 0 and self.bare:
+            return rows
         if stage > 0:
             rows[:, number * self.actions : (number + 1) * self.actions] = np.eye(self.actions)
         elif number < self.M:

@@ -11,11 +11,24 @@ from fpi.testbeds.candidates import LogitBandit, TableBandit, TableHubs
 from fpi.testbeds.contextual import HubCorridor, HubNet, LinBandit
 from fpi.testbeds.env import TestbedEnv
 from fpi.testbeds.finite import DeepSea, Diamond, Trap
+from fpi.testbeds.stochastic import Gate, Slip
 from fpi.testbeds.wrappers import Misspecified, Rotated
 
 FAMILIES: dict[str, type[Testbed]] = {
     each.__name__: each
-    for each in (Diamond, LinBandit, HubNet, HubCorridor, DeepSea, Trap, TableBandit, TableHubs, LogitBandit)
+    for each in (
+        Diamond,
+        LinBandit,
+        HubNet,
+        HubCorridor,
+        DeepSea,
+        Trap,
+        Gate,
+        Slip,
+        TableBandit,
+        TableHubs,
+        LogitBandit,
+    )
 }
 
 

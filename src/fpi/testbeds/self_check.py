@@ -47,6 +47,7 @@ class Verification:
     """Smallest and largest mean reward."""
     choices: tuple[int, ...]
     """States seen, per stage, at which the action matters to some policy."""
+    deterministic: bool = True
 
     @property
     def theory_bound(self) -> float:
@@ -56,7 +57,9 @@ class Verification:
     @property
     def problems(self) -> tuple[str, ...]:
         exact = self.kappa == 0
-        structured = all(states <= rank for rank, states in zip(self.ranks, self.choices[1:], strict=False))
+        structured = not self.deterministic or all(
+            states <= rank for rank, states in zip(self.ranks, self.choices[1:], strict=False)
+        )
         promises = {
             f"features have norms up to {self.norm:.6g}": self.norm <= 1 + TOLERANCE,
             f"means go from {self.means[0]:.6g} to {self.means[1]:.6g}": self.means[0] >= 0 and self.means[1] <= 1,
@@ -96,7 +99,7 @@ def verify(testbed: Testbed, policies: int = 6, pool: int = 700, seed: int = 0) 
     if policies < 1 or pool < 1:
         raise InputError(f"policies={policies}, pool={pool}: both must be at least 1.")
     rng = np.random.default_rng(seed)
-    stages = [_Stage(testbed, states) for states in _pool(testbed, pool, rng, seed)]
+    stages = [_Stage(testbed, states) for states in pool_of(testbed, pool, rng, seed)]
     tried: list[tuple[Policy, Value]] = [(testbed.optimal_action, testbed.optimal_value)]
     for number in range(policies):
         policy = random_policy(testbed.actions, seed + number)
@@ -134,6 +137,7 @@ def verify(testbed: Testbed, policies: int = 6, pool: int = 700, seed: int = 0) 
         theta_bound=testbed.theta_bound,
         means=(min(float(s.means.min()) for s in stages), max(float(s.means.max()) for s in stages)),
         choices=tuple(choices),
+        deterministic=testbed.deterministic,
     )
 
 
@@ -144,18 +148,27 @@ class _Stage:
         pairs = [(state, action) for state in states for action in range(testbed.actions)]
         self.rows = np.concatenate([testbed.phi(state) for state in states])
         self.means = np.array([testbed.mean(*pair) for pair in pairs])
-        reached = [testbed.next(*pair) for pair in pairs]
-        self.following = [state for state in dict.fromkeys(reached) if state is not None]
-        places = {state: i for i, state in enumerate(self.following)}
-        self._leads_to = [-1 if state is None else places[state] for state in reached]
+        reached = [testbed.outcomes(*pair) for pair in pairs]
+        self.following = [
+            state
+            for state in dict.fromkeys(state for outcomes in reached for _, state in outcomes)
+            if state is not None
+        ]
+        places: dict[State | None, int] = {state: i for i, state in enumerate(self.following)}
+        most = max(map(len, reached))
+        self._leads_to = np.full((len(pairs), most), -1)
+        self._chances = np.zeros((len(pairs), most))
+        for i, outcomes in enumerate(reached):
+            for j, (chance, state) in enumerate(outcomes):
+                self._leads_to[i, j], self._chances[i, j] = places.get(state, -1), chance
 
     def targets(self, values: Sequence[Sequence[float] | FloatArray], columns: int) -> FloatArray:
-        """Mean reward plus the values of the state that follows, one row for every pair."""
+        """Mean reward plus the expected values of the state that follows, one row for every pair."""
         later = np.zeros((len(self.following) + 1, columns))  # the last row is the end
         if values:
             later[:-1] = values
-        pairs: FloatArray = later[self._leads_to]
-        return self.means[:, None] + pairs
+        pairs: FloatArray = self.means[:, None] + (self._chances[..., None] * later[self._leads_to]).sum(axis=1)
+        return pairs
 
     def misfit(self, targets: FloatArray) -> float:
         """The largest error of least-squares fits to all columns."""
@@ -163,11 +176,16 @@ class _Stage:
         return float(np.abs(self.rows @ fit - targets).max())
 
 
-def _pool(testbed: Testbed, most: int, rng: np.random.Generator, seed: int) -> list[list[State]]:
+def pool_of(testbed: Testbed, most: int, rng: np.random.Generator, seed: int) -> list[list[State]]:
     """For every stage up to `most` of the states that can be reached from those of the stage before."""
     stages = [list(dict.fromkeys(testbed.held_out(most, seed)))]
     for _ in range(testbed.horizon - 1):
-        reached = {testbed.next(state, action): None for state in stages[-1] for action in range(testbed.actions)}
+        reached = {
+            after: None
+            for state in stages[-1]
+            for action in range(testbed.actions)
+            for _, after in testbed.outcomes(state, action)
+        }
         states = [state for state in reached if state is not None]
         if len(states) > most:
             states = [states[i] for i in np.sort(rng.choice(len(states), most, replace=False))]

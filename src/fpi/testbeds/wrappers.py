@@ -11,6 +11,11 @@ import numpy as np
 from fpi.testbeds import _hash
 from fpi.testbeds.base import FloatArray, Policy, State, Testbed, Value, check_number, check_sizes
 
+_SAME = (
+    *("actions", "horizon", "dim", "lowest", "highest", "finite", "ordered", "misspecification"),
+    *("complete", "deterministic", "fixed_start"),
+)
+
 
 class Changed(Testbed):
     """Another testbed with something changed."""
@@ -18,7 +23,7 @@ class Changed(Testbed):
     base: Testbed
 
     def __post_init__(self) -> None:
-        for name in ("actions", "horizon", "dim", "lowest", "highest", "finite", "ordered", "misspecification"):
+        for name in _SAME:
             setattr(self, name, getattr(self.base, name))
 
     def next(self, state: State, action: int) -> State | None:
@@ -98,6 +103,7 @@ class Misspecified(Changed):
         check_sizes(self, seed=0)
         check_number("kappa", self.kappa, self.horizon)
         self.misspecification += self.kappa
+        self.complete = False
 
     def mean(self, state: State, action: int) -> float:
         if self.adversarial:

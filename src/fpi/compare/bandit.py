@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import statistics
+from fpi import baselines, statistics
 from fpi.algorithms import Regret
 from fpi.algorithms.theory import Constants
-from fpi.baselines import OFUL, SupLinUCB, Uniform
-from fpi.callbacks import GapLog
+from fpi.baselines.agents import FPIRegret, Learning, OFULMethod, SupLinUCBMethod, UniformMethod
+from fpi.callbacks import ROUNDING
 from fpi.statistics import Interval, Mistakes
 from fpi.testbeds import Testbed, make
 
@@ -58,7 +58,7 @@ class Row:
 
     method: str
     explore: str = ""
-    elimination: str = ""
+    elimination: Any = ""
     scale: float = 1.0
     first_level: str | int = 1
 
@@ -72,21 +72,20 @@ class Row:
         first = "" if self.first_level == 1 else f"from level {self.first_level}"
         return ", ".join(filter(None, (self.method, self.explore, self.elimination, first, scale)))
 
-    def learner(self, testbed: Testbed, episodes: int) -> Any:
+    def make(self, testbed: Testbed, episodes: int, seed: int = 0) -> Learning:
+        """The method; `make` of it is the learner."""
         if self.method == "Uniform":
-            return Uniform(actions=testbed.actions, horizon=testbed.horizon)
-        common: dict[str, Any] = {
-            "actions": testbed.actions,
-            "theta_bound": testbed.theta_bound,
-            "scale": self.scale,
-        }
+            return UniformMethod(seed=seed)
+        common: dict[str, Any] = {"theta_bound": testbed.theta_bound, "scale": self.scale, "seed": seed}
         if self.method == "OFUL":
-            return OFUL(testbed.features, **common)
+            return OFULMethod(**common)
         common["explore"] = self.explore
         if self.method == "SupLinUCB":
-            return SupLinUCB(testbed.features, rounds=episodes, **common)
-        common |= {"elimination": self.elimination, "first_level": self.first_level}
-        return Regret(testbed.features, horizon=testbed.horizon, **common)
+            return SupLinUCBMethod(rounds=episodes, **common)
+        return FPIRegret(elimination=self.elimination, first_level=self.first_level, **common)
+
+    def learner(self, testbed: Testbed, episodes: int) -> Any:
+        return self.make(testbed, episodes).make(testbed.features, testbed)
 
 
 def rows_at(scale: float) -> list[Row]:
@@ -173,9 +172,10 @@ class Line:
 def play(problem: Problem, row: Row, episodes: int, seed: int) -> Line:
     """Learn once. The same arguments give the same numbers in any process."""
     testbed = problem.testbed(seed)
-    log = GapLog(testbed)
-    row.learner(testbed, episodes).learn(testbed.env(), episodes, seed=seed, callback=log)
-    return Line(problem, row, [seed], log.gaps[None])
+    method = row.make(testbed, episodes, seed)
+    steps = episodes * testbed.horizon
+    run = baselines.play(method, testbed, seed=seed, steps=steps, episodes=episodes, as_gymnasium=True)
+    return Line(problem, row, [seed], np.where(run.losses > ROUNDING, run.losses, 0.0)[None])
 
 
 def lines(runs: Sequence[Line]) -> list[Line]:

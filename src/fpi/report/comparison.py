@@ -1,0 +1,148 @@
+"""What `fpi compare table1` leaves to look at: a picture and a page."""
+
+from __future__ import annotations
+
+import base64
+import string
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from fpi._files import write_bytes
+from fpi.compare import table1
+from fpi.compare.claims import FeaturesRow, SlipRow
+from fpi.compare.table1 import Cell
+from fpi.report import figures, tables
+
+LINES = {"online": "-", "local": "--", "generative": ":", "oracle (cheats)": "-."}
+SMALLEST = 1e-3  # gap that a log axis shows
+
+
+def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
+    """Held-out gap against steps, log-log: a panel per testbed, the line style tells the access."""
+    worlds = list(dict.fromkeys(cell.world for cell in cells))
+    names = list(dict.fromkeys(cell.row for cell in cells))
+    colours = dict(zip(names, figures._colours(len(names)), strict=True))
+    columns = min(3, len(worlds))
+    figure, panels = figures._panels(columns, rows=-(-len(worlds) // columns))
+    for axes, world in zip(panels, worlds, strict=False):
+        for cell in (cell for cell in cells if cell.world == world):
+            steps, gaps = median_curve(cell)
+            red = cell.row.startswith("FPI")
+            axes.plot(
+                steps,
+                np.maximum(gaps, SMALLEST),
+                ls=LINES[cell.access],
+                color=figures.RED if red else colours[cell.row],
+                marker="o" if len(steps) == 1 else None,
+                ms=4,
+                lw=1.8 if red else 1,
+                label=cell.row,
+            )
+        axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="held-out gap", title=world)
+        axes.grid(lw=0.4, alpha=0.6)
+    for axes in panels[len(worlds) :]:
+        axes.remove()
+    handles = {
+        label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    figures.save(figure, path, "Median over seeds. Full line: online; dashed: local; dotted: generative; red: FPI")
+
+
+def median_curve(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and the median gap over seeds, at marks that all seeds passed; planners have one policy, so one point."""
+    marks = min(len(run.rows["gap"]) for run in cell.runs)
+    steps = np.median([run.rows["steps"][-marks:] for run in cell.runs], axis=0)
+    gaps = np.median([run.rows["gap"][-marks:] for run in cell.runs], axis=0)
+    known = np.isfinite(gaps)
+    return steps[known], gaps[known]
+
+
+def draw_claims(features: Sequence[FeaturesRow], slips: Sequence[SlipRow], folder: Path) -> None:
+    """features.png: losses with and without features of weight 0. slip.png: what slips do to stored returns."""
+    worlds = list(dict.fromkeys(row.world for row in features))
+    figure, (axes,) = figures._panels(1)
+    for shift, (method, colour) in enumerate({"FPI-PAC": figures.RED, "LSVI-UCB": figures.BLUE}.items()):
+        means = [np.mean([r.late_loss for r in features if (r.world, r.method) == (w, method)]) for w in worlds]
+        axes.bar(np.arange(len(worlds)) + 0.4 * shift - 0.2, means, 0.4, color=colour, label=method)
+    axes.set_xticks(range(len(worlds)), worlds, rotation=20, ha="right")
+    axes.set(ylabel="loss of a late episode")
+    axes.legend(frameon=False)
+    figures.save(figure, folder / "features.png", "Features of weight 0 added")
+    figure, (left, right) = figures._panels(2)
+    chances = sorted({row.slip for row in slips})
+    for axes, names in ((left, ("violated",)), (right, ("gap", "change"))):
+        for name, colour in zip(names, (figures.RED, figures.BLUE), strict=False):
+            means = [np.mean([getattr(row, name) for row in slips if row.slip == chance]) for chance in chances]
+            axes.plot(chances, means, "o-", color=colour, label=SLIP_LABELS[name])
+        axes.set(xlabel="slip probability", ylim=(0, None))
+        axes.legend(frameon=False)
+    figures.save(figure, folder / "slip.png", "FPI-PAC where actions miss")
+
+
+SLIP_LABELS = {
+    "violated": "stored pairs that Lemma 2 is wrong about",
+    "gap": "loss of the policy",
+    "change": "change of a stored pair's value",
+}
+
+
+def write_page(cells: Sequence[Cell], folder: Path, title: str, about: str, lead: str) -> Path:
+    """Write `page.html`, one file with everything in it."""
+    picture = base64.b64encode((folder / "gaps.png").read_bytes()).decode()
+    heads, rows = table1.failures(cells)
+    sections = [
+        _section("table", "The methods", TABLE_TEXT, _table(table1.HEADS, table1.summary(cells))),
+        _section(
+            "gaps",
+            "Gap against steps",
+            "",
+            f'<img alt="gap against steps" width="100%" src="data:image/png;base64,{picture}">',
+        ),
+        *(
+            _section(
+                world,
+                world.capitalize(),
+                table1.WORLDS[world].why + ".",
+                _table(table1.WORLD_HEADS, table1.world_rows(cells, world)),
+            )
+            for world in dict.fromkeys(cell.world for cell in cells)
+        ),
+        _section("failures", "Who fails where, and why", FAILURES_TEXT, _table(heads, rows)),
+        _section("not-run", "Not run", "", _table(("method", "why"), list(table1.NOT_RUN.items()))),
+        _section("scaled", "Constants", table1.scaled(cells), ""),
+    ]
+    template = (resources.files("fpi.report") / "page.html").read_text("utf-8")
+    text = string.Template(template).substitute(
+        title=escape(title),
+        about=tables.prose(about),
+        lead=escape(lead),
+        plotly="",
+        sections="".join(sections),
+        charts="[]",
+    )
+    path = folder / "page.html"
+    write_bytes(path, text.encode())
+    return path
+
+
+def _section(name: str, title: str, text: str, content: str) -> str:
+    return f'<section id="{name}">\n<h2>{escape(title)}</h2>\n{tables.prose(text)}\n{content}\n</section>\n'
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return tables.table([escape(head) for head in heads], [[escape(cell) for cell in row] for row in rows])
+
+
+TABLE_TEXT = (
+    "What each method may do, whether it uses the constants of its theorem, what its policy loses on Gate, and the "
+    "most that it took on any testbed: seconds of a processor, restores, numbers stored at a time. Medians over seeds."
+)
+FAILURES_TEXT = (
+    f"A method fails where the policy it ends with loses more than {table1.FAILED:g}, the median over seeds. The "
+    "reason is computed: from what the testbed declares and what the method's theorem needs."
+)
