@@ -11,10 +11,12 @@ from typing import Any, Self
 from fpi import algorithms, envs, features
 from fpi._validation import check_whole
 from fpi.algorithms import Agent
+from fpi.algorithms.model_fpi import observations_of
 from fpi.envs import Env, action_count, make_environment
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
+from fpi.modelling.experience import Observations
 from fpi.settings import ALGORITHMS
 
 CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
@@ -28,7 +30,7 @@ class RunConfig:
     """A Gymnasium environment."""
     episodes: int
     features: Mapping[str, Any] = field(default_factory=dict)
-    """`type` and the arguments of a built-in map; what is left out the environment decides."""
+    """`type` and the arguments of a built-in map; what is left out the environment decides. ModelFPI has none."""
     algorithm: str = "PAC"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the algorithm (`fpi.settings`). The horizon may be left to the environment's time limit."""
@@ -75,6 +77,8 @@ class RunConfig:
     def make_agent(self) -> Agent:
         """A new agent of a description that is complete."""
         kind: Callable[..., Agent] = getattr(algorithms, self.algorithm)
+        if self.algorithm == "ModelFPI":
+            return kind(Observations(**self.features), **self.arguments)
         described = features.from_config(self.features) if self.features else None
         if self.algorithm == "Eluder":
             return kind(self._make_class(described), **self.arguments)
@@ -83,6 +87,7 @@ class RunConfig:
     def _make_class(self, described: FeatureMap | None) -> FunctionClass:
         assert self.function_class is not None
         settings = ALGORITHMS[self.algorithm](**self.arguments)
+        assert settings.reward_range is not None  # a class of functions has bounds
         rewards = envs.RewardRange(*settings.reward_range)
         low, high = rewards.value_range(settings.horizon)
         if described is not None:
@@ -140,6 +145,10 @@ class RunConfig:
                 if self.features:
                     raise InputError("candidate functions are of states and actions themselves: leave features out.")
                 return replace(self, function_class=chosen)
+        if self.algorithm == "ModelFPI":
+            if self.features:
+                raise InputError("ModelFPI learns from observations themselves: leave features out.")
+            return replace(self, features=observations_of(env).to_config())
         described = features.for_env(self.features, env)
         if chosen is not None:
             chosen = {"radius": math.sqrt(described.dim) * self.arguments["horizon"], **chosen}
