@@ -162,6 +162,17 @@ def test_algorithms_with_levels_are_trained_resumed_and_evaluated(folder, option
     assert "fpi/TableBandit-v0" in fpi_("evaluate", "whole.fpi", "--episodes", 5)
 
 
+def test_models_are_trained_resumed_and_evaluated(folder):
+    words = ["train", "Pendulum-v1", "--env-arg", "max_episode_steps=12", "--algorithm", "model", "--window", 3]
+    assert "observations of 3 entries" in fpi_(*words, "--episodes", 3, "--out", "whole.fpi")
+    fpi_(*words, "--episodes", 2, "--out", "parts.fpi")
+    fpi_(*words, "--episodes", 1, "--out", "parts.fpi", "--resume")
+    assert Path("parts.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+    assert "Pendulum-v1" in fpi_("evaluate", "whole.fpi", "--episodes", 2)
+    refused = squeezed(fpi_(*words, "--tiles", 3, "--out", "other.fpi", code=2))
+    assert "--tiles does not apply to --algorithm model" in refused
+
+
 @pytest.mark.process
 def test_train_evaluate_render_resume_in_separate_processes(folder):
     options = ("CartPole-v1", *SMALL, "--explore", "widest", "--episodes", "10", "--seed", "4")

@@ -19,7 +19,14 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "module",
-    ["fpi.regression", "fpi.algorithms.pac", "fpi.algorithms.regret", "fpi.algorithms.eluder", "fpi.function_classes"],
+    [
+        "fpi.regression",
+        "fpi.algorithms.pac",
+        "fpi.algorithms.regret",
+        "fpi.algorithms.eluder",
+        "fpi.algorithms.model_fpi",
+        "fpi.function_classes",
+    ],
 )
 def test_examples_in_docstrings_run(module):
     result = doctest.testmod(importlib.import_module(module))

@@ -14,6 +14,7 @@ _HOMES = {
     "PAC": "fpi.algorithms",
     "Regret": "fpi.algorithms",
     "Eluder": "fpi.algorithms",
+    "ModelFPI": "fpi.algorithms",
     "load": "fpi.algorithms",
     "PrefixRidge": "fpi.regression",
     "FeatureMap": "fpi.features",
@@ -38,6 +39,7 @@ _MODULES = (
     "evaluation",
     "features",
     "function_classes",
+    "modelling",
     "regression",
     "report",
     "settings",
@@ -54,6 +56,7 @@ __all__ = [
     "FeatureMap",
     "Fourier",
     "JsonlLog",
+    "ModelFPI",
     "OneHot",
     "PrefixRidge",
     "Regret",
@@ -66,7 +69,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fpi.algorithms import PAC, Eluder, Regret, load
+    from fpi.algorithms import PAC, Eluder, ModelFPI, Regret, load
     from fpi.callbacks import JsonlLog, TensorBoardLog
     from fpi.envs import ActionGrid
     from fpi.evaluation import evaluate

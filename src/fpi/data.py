@@ -55,6 +55,17 @@ class Dataset:
         return replace(self, targets=span * self.targets)
 
 
+class Trajectory(NamedTuple):
+    """One whole episode."""
+
+    observations: NDArray[Any]
+    """One more than there are actions: the last is where it ended."""
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    terminated: bool
+    """It ended in a final state, not for lack of time."""
+
+
 class Estimator(Protocol):
     """The data of all stages and levels, and what they say of a state. A further kind needs no change in algorithms.
 

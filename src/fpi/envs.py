@@ -27,6 +27,7 @@ Env: TypeAlias = gym.Env[Any, Any]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 LARGEST_GRID = 100_000
+LARGEST_SMALL_GRID = 9
 MEASURED_STEPS = 1_000
 _INFINITE = 1e30  # some environments declare the largest float where they mean infinity
 
@@ -156,6 +157,22 @@ def _listed(box: spaces.Box, points: ArrayLike) -> NDArray[Any]:
         if not (np.isfinite(action).all() and box.contains(action)):
             raise InputError(f"points[{row}] = {action} is not in the action space {box}.")
     return actions
+
+
+def small_grid(env: Env) -> NDArray[Any]:
+    """A few actions of a continuous action space: three values per dimension; with many, one dimension at a time."""
+    box = env.action_space
+    if not isinstance(box, spaces.Box) or not box.is_bounded():
+        action_count(env)  # raises, saying what to do
+    assert isinstance(box, spaces.Box)
+    dimensions = math.prod(box.shape)
+    if 3**dimensions <= LARGEST_SMALL_GRID:
+        return _spaced(box, 3)
+    middle = (box.low.astype(np.float64) + box.high) / 2
+    rows = [middle.ravel()]
+    for j, end in itertools.product(range(dimensions), (box.low, box.high)):
+        rows.append(np.where(np.arange(dimensions) == j, end.ravel(), middle.ravel()))
+    return np.array(rows, box.dtype).reshape(-1, *box.shape)
 
 
 def action_count(env: Env) -> int:

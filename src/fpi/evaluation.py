@@ -57,6 +57,7 @@ def evaluation_episodes(
     agent: Player, env: Env, episodes: int, seed: int
 ) -> Iterator[Iterator[tuple[float, bool | None]]]:
     """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
+    env = with_grid(env, agent)
     env_actions = list_actions(env, agent)
     envs.check_horizon(env, agent.horizon)
     for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
@@ -82,8 +83,12 @@ def _policy_steps(
 def policy_function(agent: Any, number: int) -> Callable[[Any, int], Decision]:
     """The learned policy in the episode that comes `number` episodes after those learned from.
 
-    That is `decide`, where there is one, unless a subclass has a `predict` of its own.
+    That is `decide`, where there is one, unless a subclass has a `predict` of its own. Where decisions of an episode
+    depend on earlier ones, the agent has an `episode_policy`.
     """
+    if hasattr(agent, "episode_policy"):
+        follow: Callable[[Any, int], Decision] = agent.episode_policy(agent.episodes + number)
+        return follow
     homes = [next((i for i, kind in enumerate(type(agent).__mro__) if name in vars(kind)), 0) for name in PREDICTING]
     if not hasattr(agent, "decide") or homes[0] < homes[1]:
         return lambda observation, stage: Decision(agent.predict(observation, stage), None)
@@ -118,6 +123,12 @@ class Policy:
         action = self._decide(observation, self.stage).action
         self.stage += 1
         return action
+
+
+def with_grid(env: Env, agent: Player) -> Env:
+    """The environment in the action grid of an agent that has one for continuous actions."""
+    grid = getattr(agent, "action_grid", None)
+    return env if grid is None or hasattr(env.action_space, "n") else envs.ActionGrid(env, grid)
 
 
 def list_actions(env: Env, learner: Player) -> EnvActions:

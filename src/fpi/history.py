@@ -65,6 +65,8 @@ class History(_Episodes):
     """Stage of the datum that was stored, or -1."""
     covered_steps: NDArray[np.int64] | None = None
     """Decisions at covered states; None where the agent does not count them."""
+    data_stored: NDArray[np.int64] | None = None
+    """How many data an episode stored, for agents that may store several; None where it is one or nothing."""
 
     def _earned(self) -> list[str]:
         return [f"mean return {self.returns.mean():.1f}", f"{last_tenth(self.returns).mean():.1f} in the last 10%"]

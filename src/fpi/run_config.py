@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from fpi import algorithms, envs, features
 from fpi._validation import check_whole
 from fpi.algorithms import Agent
+from fpi.algorithms.model_fpi import observations_of
 from fpi.envs import Env, action_count, make_environment
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
+from fpi.modelling.experience import Observations
 from fpi.settings import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class RunConfig:
     episodes: int
     features: Mapping[str, Any] = field(default_factory=dict)
     """`type` and the arguments of a built-in map; what is left out the environment decides. Testbeds have features of
-    their own: `{"type": "testbed"}`."""
+    their own: `{"type": "testbed"}`. ModelFPI has none."""
     algorithm: str = "PAC"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the algorithm (`fpi.settings`). The horizon may be left to the environment's time limit."""
@@ -108,6 +110,8 @@ class RunConfig:
     def make_agent(self) -> Agent:
         """A new agent of a description that is complete."""
         kind: Callable[..., Agent] = getattr(algorithms, self.algorithm)
+        if self.algorithm == "ModelFPI":
+            return kind(Observations(**self.features), **self.arguments)
         described = self.own_features() or (features.from_config(self.features) if self.features else None)
         if self.algorithm == "Eluder":
             return kind(self._make_class(described), **self.arguments)
@@ -116,6 +120,7 @@ class RunConfig:
     def _make_class(self, described: FeatureMap | None) -> FunctionClass:
         assert self.function_class is not None
         settings = ALGORITHMS[self.algorithm](**self.arguments)
+        assert settings.reward_range is not None  # a class of functions has bounds
         rewards = envs.RewardRange(*settings.reward_range)
         low, high = rewards.value_range(settings.horizon)
         if described is not None:
@@ -184,6 +189,10 @@ class RunConfig:
                 if self.features:
                     raise InputError("candidate functions are of states and actions themselves: leave features out.")
                 return replace(self, function_class=chosen)
+        if self.algorithm == "ModelFPI":
+            if self.features:
+                raise InputError("ModelFPI learns from observations themselves: leave features out.")
+            return replace(self, features=observations_of(env).to_config())
         if self.features.get("type") == TESTBED:
             if _testbed(env) is None:
                 raise InputError(f"{self.env} is no testbed and has no features of its own. Choose TileCoding, say.")

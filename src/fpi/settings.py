@@ -125,6 +125,23 @@ class Settings:
 
     actions: Annotated[int, Setting("Number of actions.", _whole(1))]
     horizon: Annotated[int, Setting("H, the stages (steps) of an episode.", _whole(1), "STEPS")]
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH", none="any"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for known in settings_of(type(self)):
+            known.check(getattr(self, known.name))
+        check_cells("horizon x actions", self.horizon * self.actions, "Use a shorter horizon.")
+        if self.reward_range is not None:
+            object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheorySettings(Settings):
+    """The settings of the paper's algorithms."""
+
     explore: LevelExplore
     delta: Annotated[
         float,
@@ -162,10 +179,7 @@ class Settings:
     ] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        for known in settings_of(type(self)):
-            known.check(getattr(self, known.name))
-        check_cells("horizon x actions", self.horizon * self.actions, "Use a shorter horizon.")
-        object.__setattr__(self, "reward_range", tuple(float(end) for end in self.reward_range))
+        super().__post_init__()
         if isinstance(self.theta_bound, tuple | list):
             object.__setattr__(self, "theta_bound", tuple(float(bound) for bound in self.theta_bound))
             if len(self.theta_bound) != self.horizon:
@@ -180,7 +194,7 @@ def check_cells(product: str, cells: int, advice: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PACSettings(Settings):
+class PACSettings(TheorySettings):
     """Everything that shapes a PAC agent beside its features."""
 
     epsilon: Annotated[
@@ -220,7 +234,7 @@ class PACSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelSettings(Settings):
+class LevelSettings(TheorySettings):
     """What agents with accuracy levels have in common."""
 
     explore: LevelExplore = "greedy"
@@ -281,7 +295,93 @@ class EluderSettings(LevelSettings):
             raise InputError("theta_bound belongs to linear features; a function class brings its own bounds.")
 
 
-ALGORITHMS: dict[str, type[Settings]] = {"PAC": PACSettings, "Regret": RegretSettings, "Eluder": EluderSettings}
+def _check_scales(name: str, scales: Any) -> None:
+    for each in scales if isinstance(scales, tuple | list) else (None,):
+        check_real(name, each, "None, or a list of finite numbers above 0, one for each entry", lambda x: x > 0)
+
+
+def _check_rows(name: str, rows: Any) -> None:
+    if not (isinstance(rows, tuple | list) and all(isinstance(row, tuple | list) for row in rows)):
+        raise InputError(f"{name} is {rows!r}; pass None, or a list of lists of numbers.")
+    for row in rows:
+        for each in row:
+            check_real(f"a number of {name}", each, "a finite number", lambda x: True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Settings):
+    """Everything that shapes a ModelFPI agent beside the kind of its observations."""
+
+    window: Annotated[
+        int,
+        Setting("Decisions that a plan looks ahead; with Discrete observations, all stages.", _whole(1), "DECISIONS"),
+    ] = 40
+    interval: Annotated[
+        int | None, Setting("Steps that a decision lasts.", _whole(1), "STEPS", none="from the first episodes")
+    ] = None
+    scales: Annotated[
+        tuple[float, ...] | None,
+        Setting("What counts as one unit of each observation entry.", _check_scales, none="from what was visited"),
+    ] = None
+    angles: Annotated[
+        tuple[tuple[int, ...], ...] | None,
+        Setting("Pairs of entries that are the cosine and the sine of an angle.", _check_rows, none="found"),
+    ] = None
+    pessimism: Annotated[
+        float | None,
+        Setting(
+            "What the unknown is taken to pay at every step: 0 for the largest reward (R-MAX), 1 for the smallest.",
+            _real("a number from 0 to 1", lambda x: 0 <= x <= 1),
+            "SHARE",
+            none="0.5, with Discrete observations 0",
+        ),
+    ] = None
+    spacing: Annotated[
+        float,
+        Setting(
+            "Visited states this far apart, in units of the scales, stand for those between; twice as far is known.",
+            _real("a finite number above 0", lambda x: x > 0),
+        ),
+    ] = 0.5
+    planner: Annotated[
+        Literal["frozen", "cem", "shooting"],
+        Setting(
+            "Planning in the model. frozen: FPI, stage by stage. cem: the cross-entropy method on action sequences. "
+            "shooting: the best of random ones.",
+            metavar="NAME",
+        ),
+    ] = "frozen"
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH", none="what is seen"),
+    ] = None
+    grid: Annotated[
+        tuple[tuple[float, ...], ...] | None,
+        Setting("The actions of a continuous action space, one per row.", _check_rows, none="the actions are Discrete"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scales is not None:
+            object.__setattr__(self, "scales", tuple(map(float, self.scales)))
+        for name, kind in (("angles", int), ("grid", float)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(tuple(map(kind, row)) for row in getattr(self, name)))
+        if self.grid is not None and len(self.grid) != self.actions:
+            raise InputError(f"grid has {len(self.grid)} rows, but there are {self.actions} actions.")
+
+
+ALGORITHMS: dict[str, type[Settings]] = {
+    "PAC": PACSettings,
+    "Regret": RegretSettings,
+    "Eluder": EluderSettings,
+    "ModelFPI": ModelSettings,
+}
+
+
+def option_name(algorithm: str) -> str:
+    """What `fpi train --algorithm` calls it."""
+    return algorithm.lower().removesuffix("fpi")
 
 
 def by_name() -> dict[str, dict[str, SettingField]]:

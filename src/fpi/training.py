@@ -14,18 +14,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi import envs
 from fpi._validation import check_whole
-from fpi.data import Act
+from fpi.data import Act, Trajectory
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
-from fpi.evaluation import EnvActions, Player, list_actions
+from fpi.evaluation import EnvActions, Player, list_actions, with_grid
 from fpi.history import History
 
 
@@ -71,6 +71,17 @@ class Learner(Player, Protocol):
 
     @property
     def data_stored(self) -> int: ...
+
+
+class TrajectoryLearner(Learner, Protocol):
+    """A learner that stores more of an episode than one step, and says so by `whole_episodes`."""
+
+    whole_episodes: bool
+
+    def end_trajectory(
+        self, training_state: TrainingState, explored: tuple[int, int, float] | None, trajectory: Trajectory
+    ) -> int:
+        """`end_episode` with all that happened; how many data were stored."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,7 @@ def learn(
     if seed is not None:
         check_whole("seed", seed)
         seed = int(seed)
+    env = with_grid(env, learner)
     env_actions = list_actions(env, learner)
     envs.check_horizon(env, learner.horizon)
     name = environment_name(env)
@@ -142,7 +154,9 @@ def learn(
     else:
         set_generator(env, training_state.generator)
 
+    whole = cast(TrajectoryLearner, learner) if getattr(learner, "whole_episodes", False) else None
     rows: list[tuple[float, int, int, int]] = []
+    stored: list[int] = []
     inner = env.unwrapped  # whose generator is asked for after every episode
     with bar(learner, episodes if progress else 0) as tick:
         for _ in range(episodes):
@@ -151,7 +165,8 @@ def learn(
             before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
             observation, _ = env.reset(seed=seed)
             seed = None  # it seeds the first reset only
-            play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
+            keep = watched or callback is not None or whole is not None
+            play = _play(learner, env, training_state, observation, env_actions, keep)
             uncounted = play.exploring, training_state.uncounted
             training_state = TrainingState(
                 training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
@@ -160,7 +175,10 @@ def learn(
                 training_state = training_state.counted(learner.horizon)
             if watched:
                 _watch(env, number, before, play, env_actions)
-            learner.end_episode(training_state, _explored(learner, play))
+            if whole is None:
+                learner.end_episode(training_state, _explored(learner, play))
+            else:
+                stored.append(whole.end_trajectory(training_state, _explored(learner, play), _trajectory(play)))
             rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
             tick(1, play.total_reward, len(play.actions), play.covered_steps)
             if callback is not None:
@@ -171,7 +189,9 @@ def learn(
     if not episodes and seed is not None and not training_state.episodes:
         learner.end_episode(training_state, None)  # keeps the seed for the next call
     returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return History(np.array(returns, np.float64), *(np.array(column, np.int64) for column in counts))
+    lengths, stages, covered = (np.array(column, np.int64) for column in counts)
+    several = None if whole is None else np.array(stored, np.int64)
+    return History(np.array(returns, np.float64), lengths, stages, covered, several)
 
 
 @dataclass
@@ -182,6 +202,8 @@ class _Play:
     rewards: list[float]
     total_reward: float
     observations: list[NDArray[Any]]
+    last: NDArray[Any]
+    """The observation that the episode ended with."""
     end: tuple[bool, bool]
     exploring: bytearray
     """1 at uncovered states, 0 at covered ones."""
@@ -231,7 +253,8 @@ def _play(
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(actions)} or less."
         )
-    return _Play(actions, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
+    last = np.array(observation)
+    return _Play(actions, rewards, ret, observations, last, (bool(terminated), bool(truncated)), exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -265,6 +288,11 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
     if stage < 0:
         return None
     return stage, play.actions[stage], math.fsum(play.rewards[stage:]) / learner.rewards.span
+
+
+def _trajectory(play: _Play) -> Trajectory:
+    actions, rewards = np.array(play.actions, np.int64), np.array(play.rewards, np.float64)
+    return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
 
 
 def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:

@@ -1,4 +1,4 @@
-"""The paper's algorithms: PAC (Algorithm 1), Regret (Algorithm 2), Eluder (general function classes)."""
+"""The paper's algorithms: PAC (Algorithm 1), Regret (Algorithm 2), Eluder (general function classes); and ModelFPI."""
 
 import os
 from typing import Any
@@ -7,16 +7,19 @@ from fpi import features, function_classes
 from fpi.algorithms import agent
 from fpi.algorithms.agent import Agent, Kind
 from fpi.algorithms.eluder import Eluder
+from fpi.algorithms.model_fpi import ModelFPI
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
+from fpi.modelling.experience import Observations
 
-__all__ = ["PAC", "Agent", "Eluder", "Regret", "load"]
+__all__ = ["PAC", "Agent", "Eluder", "ModelFPI", "Regret", "load"]
 
 
 KINDS = {
     "PAC": Kind(PAC, features.from_config),
     "Regret": Kind(Regret, features.from_config),
     "Eluder": Kind(Eluder, function_classes.from_config),
+    "ModelFPI": Kind(ModelFPI, lambda config: Observations(**config)),
 }
 
 

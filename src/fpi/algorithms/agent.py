@@ -24,7 +24,7 @@ from fpi.errors import CoverageWarning, InputError, ModelFileError
 from fpi.evaluation import Decision, Policy
 from fpi.features import optional_methods
 from fpi.history import History
-from fpi.settings import Settings
+from fpi.settings import Settings, TheorySettings
 from fpi.training import Callback, TrainingState
 
 P = ParamSpec("P")
@@ -57,6 +57,9 @@ def init_from_settings(
         return __init__
 
     return decorate
+
+
+ANY_REWARD = (-1e150, 1e150)
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Agent:
         self.features = datasets.features
         self.actions = int(settings.actions)
         self.horizon = int(settings.horizon)
-        self.rewards = RewardRange(*settings.reward_range)
+        self.rewards = RewardRange(*(settings.reward_range or ANY_REWARD))
         self.training_state = TrainingState()
         self.shifted = False
         """From a file of before rewards were divided only: its targets are those of rewards raised to 0 and above."""
@@ -274,9 +277,9 @@ class Agent:
         model_files.write(path, tensors, meta)
 
 
-def linear_constants(agent: Agent, ridge: float, **others: Any) -> Constants:
+def linear_constants(agent: Agent, settings: TheorySettings, ridge: float, **others: Any) -> Constants:
     """The constants of the analysis for features that have shown their dimension."""
-    s, dim = agent.settings, agent.features.dim
+    s, dim = settings, agent.features.dim
     if not dim:
         raise InputError("the feature function has not been called yet, so d is unknown. Learn or predict first.")
     bound = s.theta_bound if s.theta_bound is not None else math.sqrt(dim) * agent.horizon
@@ -320,7 +323,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
                 "hold. Pass it: fpi.load(path, features=...)."
             )
         settings = dict(meta["settings"])
-        low, high = settings.get("reward_range", (0.0, 1.0))
+        low, high = settings.get("reward_range", (0.0, 1.0)) or ANY_REWARD
         shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
         if shifted:
             settings["reward_range"] = 0.0, max(high, 0.0) - low  # which the agent took them for

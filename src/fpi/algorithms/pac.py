@@ -215,7 +215,7 @@ class PAC(Agent):
 
         Losses are in spans of rewards, see `fpi.envs.RewardRange`.
         """
-        return linear_constants(self, self.settings.ridge)
+        return linear_constants(self, self.settings, self.settings.ridge)
 
     @property
     def dataset_bound(self) -> float:

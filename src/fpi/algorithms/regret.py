@@ -77,7 +77,7 @@ class Regret(LeveledAgent):
     @cached_property
     def theory(self) -> Constants:
         """The constants of the analysis for these settings; needs features that have shown their dimension."""
-        constants = linear_constants(self, self.ridge, scale=self.settings.scale, max_level=self.levels)
+        constants = linear_constants(self, self.settings, self.ridge, scale=self.settings.scale, max_level=self.levels)
         first = self.settings.first_level
         return replace(constants, first_level=constants.first_promising_level() if first == "auto" else int(first))
 

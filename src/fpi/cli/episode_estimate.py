@@ -8,10 +8,13 @@ from fpi.algorithms import PAC, Agent, Regret
 from fpi.algorithms.theory import covering_data
 from fpi.features import Fourier, TileCoding
 from fpi.function_classes import FiniteClass, LinearBall
+from fpi.modelling.experience import Observations
 
 
 def size_of(features: Any) -> str:
     """How much is to be learned, in words."""
+    if isinstance(features, Observations):
+        return f"observations of {features.size} entries" if features.states is None else f"{features.states} states"
     if isinstance(features, FiniteClass):
         return f"{features.size:,} candidate functions"
     kind = type(features.features if isinstance(features, LinearBall) else features).__name__

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpi.errors import InputError, SaveError
-from fpi.settings import ALGORITHMS, SettingField, by_name
+from fpi.settings import ALGORITHMS, SettingField, by_name, option_name
 
 ENVIRONMENT, LEARNING, SETTINGS, FEATURES, FILES = "Environment", "Learning", "Settings", "Features", "Files"
 
@@ -114,7 +114,7 @@ def _annotation(known: dict[str, SettingField]) -> Any:
     first = next(iter(known.values()))
     meaning = first.setting.meaning
     if len(known) < len(ALGORITHMS):
-        meaning = f"{', '.join(known).lower()}: {meaning[0].lower()}{meaning[1:]}"
+        meaning = f"{', '.join(map(option_name, known))}: {meaning[0].lower()}{meaning[1:]}"
     choices = tuple(dict.fromkeys(choice for each in known.values() for choice in each.choices))
     kind = Literal[choices] if choices else str if _is_mixed(first) else first.type
     return Annotated[
@@ -137,4 +137,4 @@ def _default(known: dict[str, SettingField]) -> str:
         texts.setdefault("as the environment says" if value is MISSING else text, []).append(algorithm)
     if len(texts) == 1:
         return next(iter(texts))
-    return ", ".join(f"{text} for {' and '.join(algorithms).lower()}" for text, algorithms in texts.items())
+    return ", ".join(f"{text} for {' and '.join(map(option_name, each))}" for text, each in texts.items())

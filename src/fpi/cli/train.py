@@ -37,7 +37,10 @@ FEATURE = "features."  # the beginning of a --set that is for the features
 @add_setting_options
 def train(
     environment: EnvName,
-    episodes: Annotated[int, option("Episodes to play; with --resume, how many more.", "N", LEARNING, min=1)] = 2000,
+    episodes: Annotated[
+        int | None,
+        option("Episodes to play; with --resume, how many more.", "N", LEARNING, "2000, for model 20", min=1),
+    ] = None,
     seed: Annotated[
         int | None, option("Random seed: the same seed gives the same run.", "N", LEARNING, "0", min=0)
     ] = None,
@@ -51,10 +54,11 @@ def train(
         ),
     ] = "auto",
     algorithm: Annotated[
-        Literal["pac", "regret", "eluder"] | None,
+        Literal["pac", "regret", "eluder", "model"] | None,
         option(
             "pac: one accuracy, --epsilon (Algorithm 1). regret: finer and finer accuracy levels, low regret "
-            "(Algorithm 2). eluder: the same for a --class of functions; --episodes is fixed in advance.",
+            "(Algorithm 2). eluder: the same for a --class of functions; --episodes is fixed in advance. model: learns "
+            "the dynamics and plans in them; a handful of episodes, no features, no guarantee.",
             "NAME",
             LEARNING,
             "pac",
@@ -140,7 +144,11 @@ def train(
         radius=radius,
         seed=seed,
     )
-    env, agent = options.resume(out) if resume else options.make(episodes)
+    if resume:
+        env, agent = options.resume(out)
+    episodes = episodes or (20 if (type(agent).__name__ if resume else algorithm) in ("model", "ModelFPI") else 2000)
+    if not resume:
+        env, agent = options.make(episodes)
     before, began = agent.episodes, time.perf_counter()
     logs = {"--log": log, "--tensorboard": tensorboard}
     compiled_env = training_run.choose_engine(

@@ -19,8 +19,9 @@ from fpi.errors import InputError
 from fpi.features import RBF, Fourier, OneHot, TileCoding
 from fpi.run_config import RunConfig
 
-ALGORITHMS = {name.lower(): name for name in settings.ALGORITHMS}
+ALGORITHMS = {settings.option_name(name): name for name in settings.ALGORITHMS}
 FEATURES: dict[str, Any] = {"tiles": TileCoding, "fourier": Fourier, "rbf": RBF, "onehot": OneHot}
+MODEL_GRID = 3  # values per dimension of continuous actions, where nothing else is asked for
 CLASSES = {"candidates": "candidates", "linear-ball": "LinearBall"}
 
 
@@ -47,8 +48,14 @@ class TrainOptions:
         _reject_unused(self.settings, own, f"--algorithm {algorithm}")
         chosen = {name: value for name in ("function_class", "radius") if (value := getattr(self, name)) is not None}
         _reject_unused(chosen, chosen if algorithm == "eluder" else (), f"--algorithm {algorithm}")
-        env = make_environment(self.environment, self.env_args, self.action_grid)
+        grid = self.action_grid
+        env = make_environment(self.environment, self.env_args, grid)
+        if grid is None and algorithm == "model" and isinstance(env.action_space, gym.spaces.Box):
+            grid = MODEL_GRID
+            env = make_environment(self.environment, self.env_args, grid)
         action_count(env)
+        if algorithm == "model":
+            _reject_unused([*self.feature_settings, *(["features"] if self.features else [])], (), "--algorithm model")
         described = {}
         if self.features or self.feature_settings:
             numbered = isinstance(env.observation_space, gym.spaces.Discrete)
@@ -62,7 +69,7 @@ class TrainOptions:
         config = RunConfig(
             env=self.environment,
             env_args=self.env_args,
-            action_grid=self.action_grid,
+            action_grid=grid,
             algorithm=ALGORITHMS[algorithm],
             arguments=self.settings,
             features=described,
@@ -70,7 +77,7 @@ class TrainOptions:
             episodes=episodes,
         ).complete()
         agent = config.make_agent()
-        agent.notes["train"] = {name: getattr(self, name) for name in ("environment", "env_args", "action_grid")}
+        agent.notes["train"] = {"environment": self.environment, "env_args": self.env_args, "action_grid": grid}
         return config.make_env(), agent
 
     def resume(self, path: Path) -> tuple[Env, Agent]:
@@ -123,7 +130,7 @@ def _shown(value: Any) -> str:
 
 def _described(agent: Agent) -> dict[str, Any]:
     """The algorithm, features and function class of an agent, in the words of the options."""
-    known: dict[str, Any] = {"algorithm": type(agent).__name__.lower()}
+    known: dict[str, Any] = {"algorithm": settings.option_name(type(agent).__name__)}
     config = agent.datasets.config or {}
     kinds = {name: short for short, name in CLASSES.items()} | {"FiniteClass": "candidates"}
     if "features" in config or config.get("type") in kinds:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class Row:
     explore: str = ""
     elimination: Any = ""
     scale: float = 1.0
-    first_level: str | int = 1
+    first_level: int | Literal["auto"] = 1
 
     @property
     def sound(self) -> bool:
@@ -103,6 +103,7 @@ def rows_at(scale: float) -> list[Row]:
 
 def later_levels(scale: float) -> list[Row]:
     """Levels that begin later, which "optimistic" makes the most of; level 7 does not fill within the episodes here."""
+    pairs: tuple[tuple[str, int | Literal["auto"]], ...]
     pairs = (("greedy", "auto"), ("optimistic", 1), ("optimistic", "auto"), ("optimistic", 7))
     return [Row("Regret", explore, "paper", scale, first) for explore, first in pairs]
 

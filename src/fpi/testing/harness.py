@@ -122,7 +122,7 @@ class Run:
             return f"one history has {len(self.history)} episodes, the other {len(other.history)}"
         for i, (mine, yours) in enumerate(zip(self.history, other.history, strict=True)):
             if not np.array_equal(mine, yours):
-                return f"(return, length, stored_stage) of episode {i + 1} are {mine.tolist()} and {yours.tolist()}"
+                return f"(return, length, stored_stage, data) of episode {i + 1}: {mine.tolist()} and {yours.tolist()}"
         for i, (ours, theirs) in enumerate(zip(self.episodes, other.episodes, strict=False)):
             if ours.actions != theirs.actions:
                 return f"the actions of episode {i + 1} are {ours.actions} and {theirs.actions}"
@@ -219,7 +219,10 @@ def _probes(env: Env, horizon: int) -> list[tuple[Any, int]]:
 
 
 def rows(history: Any) -> NDArray[np.float64]:
-    return np.column_stack([history.returns, history.lengths, history.stored_stage]).astype(np.float64)
+    """Return, length, stored stage and number of data of every episode; at most one where nobody counts them."""
+    several = getattr(history, "data_stored", None)
+    stored = np.asarray(history.stored_stage) >= 0 if several is None else several
+    return np.column_stack([history.returns, history.lengths, history.stored_stage, stored]).astype(np.float64)
 
 
 @contextmanager

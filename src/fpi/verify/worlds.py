@@ -104,10 +104,10 @@ class Paid(Changed):
         super().__post_init__()
         self.rewards = RewardRange(min(self.zero, self.one), max(self.zero, self.one))
         self._shift, self._factor = self.zero / self.rewards.span, (self.one - self.zero) / self.rewards.span
-        self._intercept = np.zeros(self.dim)
+        self._intercept: FloatArray = np.zeros(self.dim)
         if self._shift:
             rows = np.vstack([self.phi(state) for state in self.held_out(self.dim)])
-            self._intercept = np.linalg.lstsq(rows, np.ones(len(rows)))[0]
+            self._intercept = np.asarray(np.linalg.lstsq(rows, np.ones(len(rows)))[0], np.float64)
 
     def env(self, noise: str = "bernoulli") -> TestbedEnv:
         return _PaidEnv(self, noise)
@@ -141,5 +141,6 @@ class _PaidEnv(TestbedEnv):
         super().__init__(testbed.base, noise)
         self._zero, self._one = testbed.zero, testbed.one
 
-    def _reward(self, mean: float) -> float:
-        return self._zero + (self._one - self._zero) * super()._reward(mean)
+    def step(self, action: np.int64) -> tuple[IntArray, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, self._zero + (self._one - self._zero) * reward, terminated, truncated, info

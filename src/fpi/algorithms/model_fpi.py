@@ -1,0 +1,361 @@
+"""FPI inside a learnt model: for deterministic tasks that should be learned in a handful of episodes.
+
+Algorithm 1 stores one return an episode. But where transitions are deterministic, every visited (s, a) -> (r, s', end)
+stays true for ever, and a regression of them is a simulator on the known set, the states near visited ones. In it,
+starts may be chosen and nothing is ever spent: local access, earned online. After every episode
+
+  1  fit the model: dynamics, rewards, ends, and the known set           `fpi.modelling.model`, or `.table`
+  2  plan in it: frozen stages, the last one first                       `fpi.modelling.planners`
+  3  play: at an unknown state the action that was tried least nearby; at a known one the best of some imagined windows
+     and of the window chosen before, which is kept unless a rival is clearly better
+
+What is FPI here: stage h is complete, and frozen, before stage h - 1 begins, so that no return goes stale (Lemma 2).
+What is not: eq. (1) to (3). Coverage is a net of visited states, Q_h uses all data of its stage, starts lie at all
+stages, and windows end where the known set does. No bound of the paper holds for it, and `explain` says "heuristic".
+docs/model.md has the differences one by one, and what was measured of each part.
+
+With numbered states the model is a table and exact, planning is exact, and with pessimism 0 it is R-MAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi import envs
+from fpi.algorithms.agent import Agent, init_from_settings
+from fpi.data import Act, Trajectory
+from fpi.envs import Env
+from fpi.errors import EnvironmentMismatch, InputError
+from fpi.evaluation import Decision
+from fpi.kernels.numerics import pick
+from fpi.modelling.dynamics import target_errors, targets_of
+from fpi.modelling.experience import Experience, Observations
+from fpi.modelling.model import fit_model, reward_bounds
+from fpi.modelling.planners import PLANNERS, Plan
+from fpi.modelling.presets import PRESETS
+from fpi.modelling.table import TablePlan, plan_table
+from fpi.settings import ModelSettings
+from fpi.training import TrainingState
+
+Floats = NDArray[np.float64]
+
+FIRST_HOLD = 4  # steps that an action lasts before there is a model
+PESSIMISM = 0.5
+SURPRISE = 0.5  # error of a prediction, in scaled units
+UNEXPLAINED = 0.1  # share of such errors that is too large
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What the model is worth, on the last episode, which a model of the others had to predict."""
+
+    episodes: int
+    known_share: float
+    """Of the states of the last episode, those that were known before it."""
+    decision_error: float
+    """Median error over one decision, in scaled units: 1 is about the distance between two known states."""
+    window_error: float
+    """The same over a window of decisions, or as many as were played."""
+    decisions: int
+    """Of such a window."""
+    unexplained: float
+    """Of the decisions from known states, the share that it was off by more than half a unit."""
+
+    def __str__(self) -> str:
+        text = (
+            f"after {self.episodes} episodes: {self.known_share:.0%} of the last one's states were known before; the "
+            f"model of the others was off by {self.decision_error:.2g} units over one decision and by "
+            f"{self.window_error:.2g} over {self.decisions} (medians)"
+        )
+        if self.unexplained > UNEXPLAINED:
+            text += (
+                f". {self.unexplained:.0%} of decisions from known states went elsewhere by more than half a unit: the "
+                "model is still coarse, or transitions are random, which this agent cannot learn. `fpi check` tells; "
+                "if it is noise that can be switched off, do so"
+            )
+        return text
+
+
+@dataclass(frozen=True)
+class ModelExplanation:
+    """Why the agent acts as it does at one state. Values are in units of your rewards."""
+
+    action: int
+    known: bool
+    """Visited states are near, or with numbered states all actions were tried."""
+    values: Floats
+    """For each first action, the return that the model promises for the best window found; NaN where none is."""
+    window: NDArray[np.int64]
+    """The decisions planned; each lasts `interval` steps."""
+    interval: int
+    distance: float
+    """From the nearest state that stands for the known ones, in radii of the known set; 0 in a table."""
+    exact: bool
+    """The values are those of the environment itself, if it is deterministic; else they are a heuristic."""
+    promise: str
+
+    def __str__(self) -> str:
+        state = "known" if self.known else "not known yet"
+        rows = "\n".join(f"  action {a}: {value:.4g}" for a, value in enumerate(self.values))
+        return f"action {self.action}; the state is {state}\n{rows}\n  {self.promise}"
+
+
+class ModelFPI(Agent):
+    """Learns a deterministic environment from its transitions and plans in it by Frozen Policy Iteration.
+
+    >>> import gymnasium as gym, fpi
+    >>> env = gym.make("CliffWalking-v1", max_episode_steps=50)
+    >>> agent = fpi.ModelFPI.for_env(env)
+    >>> history = agent.learn(env, episodes=100, seed=0)
+    >>> float(fpi.evaluate(agent, env, episodes=1).mean)
+    -13.0
+
+    `for_env` is all that most tasks need; `fpi.settings.ModelSettings` says what can be set.
+    """
+
+    settings: ModelSettings
+    datasets: Experience  # type: ignore[assignment]  # the part of an Estimator that saving needs
+    whole_episodes = True
+
+    @init_from_settings(ModelSettings)
+    def __init__(self, observations: Observations, settings: ModelSettings) -> None:
+        if not isinstance(observations, Observations):
+            raise InputError(f"{observations!r} does not describe observations: use fpi.ModelFPI.for_env(env).")
+        experience: Any = Experience(observations, settings.horizon, settings.actions)
+        super().__init__(settings, experience)
+        for name in ("scales", "angles"):
+            self._check_entries(name, getattr(settings, name))
+        self.action_grid = settings.grid
+        self._plan: tuple[int, Plan | TablePlan | None] | None = None
+
+    def _check_entries(self, name: str, value: Any) -> None:
+        size = self.features.size
+        if name == "scales" and value is not None and len(value) != size:
+            raise InputError(f"scales has {len(value)} numbers, but observations have {size} entries.")
+        if name == "angles" and any(len(pair) != 2 or not all(0 <= j < size for j in pair) for pair in value or ()):
+            raise InputError(f"angles is {value!r}; pass pairs of entries, counted from 0 to {size - 1}.")
+
+    @classmethod
+    def for_env(cls, env: Env, *, preset: bool = False, **settings: Any) -> Self:
+        """An agent for this environment; what is given comes before what the preset or the environment says.
+
+        A continuous action space becomes a small grid. `preset=True` takes the settings of `fpi.modelling.presets`.
+        """
+        envs.check_observations(env)
+        if preset:
+            name = env.spec.id if env.spec is not None else str(env)
+            if name not in PRESETS:
+                raise InputError(f"there is no preset for {name}; there are presets for {', '.join(PRESETS)}.")
+            settings = {**PRESETS[name], **settings}
+        if "grid" not in settings and not hasattr(env.action_space, "n"):
+            settings["grid"] = envs.small_grid(env).tolist()
+        if settings.get("grid") is not None:
+            settings.setdefault("actions", len(settings["grid"]))
+        else:
+            settings.setdefault("actions", envs.action_count(env))
+        if settings.setdefault("horizon", envs.time_limit(env)) is None:
+            raise EnvironmentMismatch(
+                "the environment has no time limit, so the steps of an episode are yours to choose: pass horizon=."
+            )
+        make: Callable[..., Self] = cls
+        return make(observations_of(env), **settings)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def begin_episode(self, training_state: TrainingState) -> Act:
+        assert training_state.seed is not None
+        return _Acting(self, training_state.seed, training_state.episodes)
+
+    def end_trajectory(
+        self, training_state: TrainingState, explored: tuple[int, int, float] | None, trajectory: Trajectory
+    ) -> int:
+        """Keep the whole episode."""
+        self.datasets.append(trajectory)
+        self.training_state = training_state
+        return len(trajectory.actions)
+
+    def _finish_pending(self) -> None:
+        """An interrupt may have come between the two lines of `end_trajectory`; the episode is then not there yet."""
+        super()._finish_pending()
+        del self.datasets.episodes[self.episodes :]
+
+    @property
+    def plan(self) -> Plan | TablePlan | None:
+        """The plan of all episodes so far; None while there are too few data. It follows from them alone."""
+        if self._plan is None or self._plan[0] != self.episodes:
+            self._plan = self.episodes, self._make_plan(self.datasets)
+        return self._plan[1]
+
+    def _make_plan(self, experience: Experience) -> Plan | TablePlan | None:
+        pessimism = self.settings.pessimism
+        if self.features.states is not None:
+            if not experience.episodes:
+                return None
+            return plan_table(experience, reward_bounds(experience, self.settings), pessimism or 0.0)
+        model = fit_model(experience, self.settings)
+        if model is None:
+            return None
+        planner = PLANNERS[self.settings.planner]
+        return planner.prepare(model, self.settings.window, PESSIMISM if pessimism is None else pessimism)
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
+        """What is done at a state that comes by itself: without a window from before."""
+        self.check_stage(stage)
+        action, explores = _Acting(self, *self._draw(episode))(observation, stage)
+        return Decision(action, not explores)
+
+    def greedy(self, observation: Any, stage: int) -> int:
+        return self.decide(observation, stage).action
+
+    def episode_policy(self, episode: int) -> Callable[[Any, int], Decision]:
+        """How to act in one episode, as learning does: decisions last, and windows are kept."""
+        acting = _Acting(self, *self._draw(episode))
+
+        def follow(observation: Any, stage: int) -> Decision:
+            self.check_stage(stage)
+            action, explores = acting(observation, stage)
+            return Decision(action, not explores)
+
+        return follow
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    def explain(self, observation: Any, stage: int) -> ModelExplanation:
+        """What the agent would do here, why, and how far that can be trusted."""
+        action, known = self.decide(observation, stage)
+        plan, read = self.plan, self.features.read(observation)
+        nothing = np.full(self.actions, np.nan)
+        if isinstance(plan, TablePlan):
+            state = int(read[0])
+            exact = plan.contradictions == 0 and plan.certain(state, stage)
+            promise = (
+                "exact: no policy earns more from here, if transitions and rewards are deterministic and no reward is "
+                "above the largest assumed"
+                if exact
+                else f"{plan.contradictions} transitions contradicted earlier ones: they are not deterministic"
+                if plan.contradictions
+                else "optimistic: the best actions lead to some that were never tried"
+            )
+            return ModelExplanation(
+                action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, promise
+            )
+        if plan is None:
+            promise = "nothing is promised: there is no model yet"
+            return ModelExplanation(action, False, nothing, np.array([action]), FIRST_HOLD, np.inf, False, promise)
+        z, interval = plan.model.coordinates(read), plan.model.coordinates.interval
+        distance = plan.distance(z)
+        if not known:
+            promise = "nothing is promised: no visited state is near, and the action tried least nearby is explored"
+            return ModelExplanation(action, False, nothing, np.array([action]), interval, distance, False, promise)
+        window = plan.choose(z, np.empty(0, np.int64), *self._draw(None), stage // interval)
+        values = np.where(np.isfinite(window.values), window.values, np.nan)
+        promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it"
+        return ModelExplanation(action, True, values, window.actions, interval, distance, False, promise)
+
+    def report(self) -> ModelReport:
+        """What the model is worth; it takes two episodes, and a fit without the last one."""
+        if self.episodes < 2 or isinstance(self.plan, TablePlan) or self.plan is None:
+            raise InputError(
+                "a report takes observations that are vectors, a model, and two episodes. Learn more first."
+            )
+        before = Experience(self.features, self.horizon, self.actions)
+        before.episodes = self.datasets.episodes[:-1]
+        plan = self._make_plan(before)
+        if not isinstance(plan, Plan):
+            raise InputError("there was no model before the last episode, so nothing was predicted. Learn more first.")
+        model, last = plan.model, self.datasets.episodes[-1:]
+        seen = self.datasets.decisions(model.coordinates.interval, last)
+        z, after = model.coordinates(seen.before[seen.whole]), model.coordinates(seen.after[seen.whole])
+        dynamics = model.dynamics
+        targets = targets_of(z, seen.rewards[seen.whole], after, dynamics.plain, dynamics.circles)
+        errors = target_errors(dynamics, z, seen.actions[seen.whole], targets)
+        familiar = np.array([plan.distance(each) <= 1.0 for each in z], np.bool_)
+        visited = model.coordinates(last[0].observations[:-1])
+        length, drift = _window_error(plan, last[0])
+        return ModelReport(
+            self.episodes,
+            float(np.mean([plan.distance(each) <= 1.0 for each in visited])),
+            float(np.median(errors)) if len(errors) else np.nan,
+            drift,
+            length,
+            float((errors[familiar] > SURPRISE).mean()) if familiar.any() else 0.0,
+        )
+
+
+def observations_of(env: Env) -> Observations:
+    """What the observations of an environment are."""
+    states = getattr(env.observation_space, "n", None)
+    return (
+        Observations(states=int(states))
+        if states is not None
+        else Observations(size=envs.observation_box(env).low.size)
+    )
+
+
+def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
+    """The median distance of imagined from real states after a window of the decisions that were played."""
+    interval = plan.model.coordinates.interval
+    decisions = len(episode.actions) // interval
+    length = min(plan.horizon, decisions)
+    apart = []
+    for first in range(0, decisions - length + 1, max(1, length // 4)):
+        state = episode.observations[first * interval]
+        for i in range(first, first + length):
+            state, _, _, _ = plan.model.step(state, int(episode.actions[i * interval]))
+        real = episode.observations[(first + length) * interval]
+        apart.append(np.sqrt(((plan.model.coordinates(state) - plan.model.coordinates(real)) ** 2).sum()))
+    return length, float(np.median(apart)) if apart else np.nan
+
+
+class _Acting:
+    """How to act in one episode. The window in hand is kept only while the environment does what the model said."""
+
+    def __init__(self, agent: ModelFPI, seed: int, episode: int) -> None:
+        self.plan, self.features, self.actions = agent.plan, agent.features, agent.actions
+        self.hold = agent.settings.interval or FIRST_HOLD
+        self.draw = seed, episode
+        self.next_stage = -1
+        self.held = (0, True)
+        self.left = 0
+        self.kept: NDArray[np.int64] = np.empty(0, np.int64)
+        self.came_from: Floats | None = None
+        self.expected: Floats | None = None
+
+    def __call__(self, observation: Any, stage: int) -> tuple[int, bool]:
+        read = self.features.read(observation)
+        plan = self.plan
+        if isinstance(plan, TablePlan):
+            state = int(read[0])
+            return plan.best(state, stage), not plan.known(state)
+        if plan is None:
+            return int(pick(*self.draw, stage // self.hold, self.actions)), True
+        if stage != self.next_stage or not self.left:
+            if stage != self.next_stage:
+                self.kept = self.kept[:0]
+            self.left = plan.model.coordinates.interval
+            self.held = self._decide(plan, plan.model.coordinates(read), stage)
+        self.left -= 1
+        self.next_stage = stage + 1
+        return self.held
+
+    def _decide(self, plan: Plan, z: Floats, stage: int) -> tuple[int, bool]:
+        if plan.distance(z) > 1.0:
+            self.kept = self.kept[:0]
+            return plan.model.least_tried(z), True
+        if self.came_from is not None and self.expected is not None:
+            surprise = ((z - self.expected) ** 2).sum()
+            if surprise >= ((z - self.came_from) ** 2).sum():
+                self.kept = self.kept[:0]
+        window = plan.choose(z, self.kept, *self.draw, stage // plan.model.coordinates.interval)
+        action = int(window.actions[0])
+        self.kept = window.actions[1:]
+        self.came_from = z
+        self.expected = plan.model.coordinates(plan.model.step(z * plan.model.coordinates.scales, action)[0])
+        return action, False

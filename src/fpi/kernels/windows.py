@@ -1,0 +1,303 @@
+"""Windows imagined in a learnt model: a decision, a whole window, a sweep of frozen stages, the choice of a window.
+
+States are rows z of scaled coordinates. A window is H decisions; it ends early, with nothing more to earn, where the
+model says that the episode ends, and with a fixed reward per decision left where it leaves the known set.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi._compiling import jit
+from fpi.kernels.choose import TIE
+from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances, weighted_sum
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Dynamics(NamedTuple):
+    """What follows a decision: see `fpi.modelling.dynamics`, which makes it."""
+
+    rates: Floats  # (d,) z times these are the inputs of the kernel
+    points: Floats  # (d, m) inputs of the inducing data, ordered by action
+    firsts: Ints  # (A + 1,) where the data of each action begin
+    offsets: Floats  # (A, m) squared distance between an action and that of an inducing datum
+    weights: Floats  # (t, m) of the kernel; targets are increments, turns and the reward, in this order
+    trend: Floats  # (t, A, 1 + d) linear terms of each action
+    curves: Floats  # (t, d (d + 1) / 2) quadratic terms that all actions share
+    plain: Ints  # coordinates with increments
+    circles: Ints  # (p, 2) pairs of coordinates on a circle, with turns
+    odd_points: Floats  # (d, e) inputs of data that no smooth function explains,
+    odd_actions: Ints  # their actions,
+    odd_next: Floats  # (e, d) where they led,
+    odd_reward: Floats  # and their rewards
+    reach: float  # squared distance, in units of the kernel, of known decisions from data of their action
+
+
+class Ends(NamedTuple):
+    """Where episodes end: a state beyond a threshold, where a quadratic function is positive, or next to an end."""
+
+    coordinate: Ints
+    sign: Floats
+    threshold: Floats
+    curve: Floats  # of 1, z and the products of z, or empty
+    points: Floats  # (d, n) ends first, then states that are none; for the nearest of them
+    ends: int  # how many of the points are ends
+    nearest: bool  # whether the nearest point decides
+    reward: Floats  # of the decisions that led to the ends
+
+
+class Stages(NamedTuple):
+    """The frozen stages: Q_h(z, a) by kernel regression on the returns of the cover's points."""
+
+    cover: Floats  # (d, n) the points times their rate
+    rates: Floats  # (d,)
+    radius: float  # squared distance, after the rate, up to which a state is known
+    weights: Floats  # (H, A, n)
+    means: Floats  # (H, A)
+    unknown: float  # reward of a decision in the unknown
+
+
+@jit
+def step(dynamics, ends, z, action, after, scratch):
+    """One decision from z, into `after`: the reward, whether the episode ends, whether such decisions are known."""
+    squares = scratch[: dynamics.points.shape[1]]
+    squares[:] = dynamics.offsets[action]
+    squared_distances(dynamics.points, z, dynamics.rates, squares)
+    least = np.inf
+    for i in range(dynamics.firsts[action], dynamics.firsts[action + 1]):
+        least = min(least, squares[i])
+    odd = nearest_odd(dynamics, z, action, least)
+    if odd >= 0:
+        after[:] = dynamics.odd_next[odd]
+        reward = dynamics.odd_reward[odd]
+    else:
+        for i in range(squares.size):
+            squares[i] = similarity(squares[i])
+        reward = smooth_step(dynamics, z, action, after, squares)
+    end = ended(ends, after)
+    if end:
+        reward = ends.reward[nearest_of(ends.points[:, : ends.ends], after)]
+    return reward, end, odd >= 0 or least <= dynamics.reach
+
+
+@jit
+def nearest_odd(dynamics, z, action, least):
+    """The odd datum of this action that is nearer to z than every inducing one, or -1."""
+    best = -1
+    for i in range(dynamics.odd_actions.size):
+        if dynamics.odd_actions[i] == action:
+            square = 0.0
+            for j in range(z.size):
+                apart = z[j] * dynamics.rates[j] - dynamics.odd_points[j, i]
+                square += apart * apart
+            if square < least:
+                least, best = square, i
+    return best
+
+
+@jit
+def smooth_target(dynamics, z, action, target, similarities):
+    """The prediction of one target: trend, curves and kernel."""
+    d = z.size
+    linear = dynamics.trend[target, action]
+    curves = dynamics.curves[target]
+    value = linear[0]
+    place = 0
+    for j in range(d):
+        value += linear[1 + j] * z[j]
+        for k in range(j, d):
+            value += curves[place] * z[j] * z[k]
+            place += 1
+    return value + weighted_sum(dynamics.weights[target], similarities)
+
+
+@jit
+def smooth_step(dynamics, z, action, after, similarities):
+    """Where a decision leads, by the smooth part of the model; its reward."""
+    target = 0
+    for j in dynamics.plain:
+        after[j] = z[j] + smooth_target(dynamics, z, action, target, similarities)
+        target += 1
+    for pair in range(dynamics.circles.shape[0]):
+        half = smooth_target(dynamics, z, action, target, similarities)  # the tangent of half the turn
+        turn(z, dynamics.circles[pair, 0], dynamics.circles[pair, 1], half, after)
+        target += 1
+    return smooth_target(dynamics, z, action, target, similarities)
+
+
+@jit
+def turn(z, i, j, half, after):
+    """Turn the coordinates i and j of z; without sines, whose last digits differ between processors."""
+    square = half * half
+    cosine, sine = (1.0 - square) / (1.0 + square), 2.0 * half / (1.0 + square)
+    after[i] = cosine * z[i] - sine * z[j]
+    after[j] = sine * z[i] + cosine * z[j]
+
+
+@jit
+def nearest_of(points, z):
+    best, least = 0, np.inf
+    for i in range(points.shape[1]):
+        square = 0.0
+        for j in range(z.size):
+            apart = z[j] - points[j, i]
+            square += apart * apart
+        if square < least:
+            best, least = i, square
+    return best
+
+
+@jit
+def ended(ends, z):
+    """Whether an episode ends at z."""
+    for i in range(ends.coordinate.size):
+        if ends.sign[i] * (z[ends.coordinate[i]] - ends.threshold[i]) > 0.0:
+            return True
+    if ends.curve.size:
+        value = ends.curve[0]
+        d = z.size
+        place = 1 + d
+        for j in range(d):
+            value += ends.curve[1 + j] * z[j]
+            for k in range(j, d):
+                value += ends.curve[place] * z[j] * z[k]
+                place += 1
+        if value > 0.0:
+            return True
+    return ends.nearest and nearest_of(ends.points, z) < ends.ends
+
+
+@jit
+def look(stages, z, similarities):
+    """Whether z is known; fills its similarities with the points of the cover."""
+    n = stages.cover.shape[1]
+    squares = similarities[:n]
+    squares[:] = 0.0
+    squared_distances(stages.cover, z, stages.rates, squares)
+    least = np.inf
+    for i in range(n):
+        least = min(least, squares[i])
+    for i in range(n):
+        squares[i] = similarity(squares[i])
+    return least <= stages.radius
+
+
+@jit
+def stage_action(stages, stage, similarities):
+    """argmax of Q_h; ties go to the lowest action."""
+    actions = stages.means.shape[1]
+    values = np.empty(actions)
+    top = -np.inf
+    for a in range(actions):
+        values[a] = stages.means[stage, a] + weighted_sum(stages.weights[stage, a], similarities)
+        top = max(top, values[a])
+    for a in range(actions):
+        if values[a] >= top - TIE * (1.0 + abs(top)):
+            return a
+    return 0
+
+
+@jit
+def imagine(dynamics, ends, stages, z, stage, given, count, played, path):
+    """The return of a window from stage on: the first `count` actions are `given`, the rest those of the stages.
+
+    Fills `played` with the actions and `path` with the states, as far as the window goes; returns its value, the
+    decisions taken, and whether it left the known set.
+    """
+    horizon = stages.means.shape[0]
+    scratch = np.empty(dynamics.points.shape[1])
+    similarities = np.empty(stages.cover.shape[1])
+    value = 0.0
+    path[0] = z
+    for i in range(horizon - stage):
+        if i < count:
+            action = given[i]
+            known = True
+            if i > 0:
+                known = look(stages, path[i], similarities)
+        else:
+            known = look(stages, path[i], similarities) or i == 0
+            action = stage_action(stages, stage + i, similarities)
+        if not known:
+            return value + (horizon - stage - i) * stages.unknown, i, True
+        played[i] = action
+        reward, end, sure = step(dynamics, ends, path[i], action, path[i + 1], scratch)
+        if not sure:
+            return value + (horizon - stage - i) * stages.unknown, i + 1, True
+        value += reward
+        if end:
+            return value, i + 1, False
+    return value, horizon - stage, False
+
+
+@jit
+def sweep(dynamics, ends, stages, points, factor, targets):
+    """Fill the stages backwards: the returns of all actions at all points, then Q_h, which is frozen."""
+    horizon, actions = stages.means.shape
+    n, d = points.shape
+    given = np.empty(1, np.int64)
+    played = np.empty(horizon, np.int64)
+    path = np.empty((horizon + 1, d))
+    solved = np.empty((n, actions))
+    for stage in range(horizon - 1, -1, -1):
+        for a in range(actions):
+            given[0] = a
+            total = 0.0
+            for i in range(n):
+                value, _, _ = imagine(dynamics, ends, stages, points[i], stage, given, 1, played, path)
+                targets[stage, a, i] = value
+                total += value
+            stages.means[stage, a] = total / n
+            for i in range(n):
+                solved[i, a] = targets[stage, a, i] - stages.means[stage, a]
+        solve_lower(factor, solved)
+        solve_upper(factor, solved)
+        for a in range(actions):
+            for i in range(n):
+                stages.weights[stage, a, i] = solved[i, a]
+
+
+@jit
+def best_window(dynamics, ends, stages, z, depth, kept, kept_count, margin, chosen):
+    """Choose among all prefixes of `depth` actions, each followed by the stages, and the actions kept from before.
+
+    Those are kept unless a rival is better by more than the margin. Fills `chosen`; returns the value, the number of
+    decisions, and the best value of every first action.
+    """
+    horizon, actions = stages.means.shape
+    played = np.empty(horizon, np.int64)
+    path = np.empty((horizon + 1, z.size))
+    depth = min(depth, horizon)
+    prefix = np.empty(depth, np.int64)
+    values = np.full(actions, -np.inf)
+    best, length = -np.inf, 0
+    if kept_count:
+        value, taken, _ = imagine(dynamics, ends, stages, z, 0, kept, kept_count, played, path)
+        best, length = value + margin, taken
+        chosen[:taken] = played[:taken]
+        values[kept[0]] = value
+    for number in range(actions**depth):
+        rest = number
+        for i in range(depth - 1, -1, -1):
+            prefix[i] = rest % actions
+            rest //= actions
+        value, taken, _ = imagine(dynamics, ends, stages, z, 0, prefix, depth, played, path)
+        values[prefix[0]] = max(values[prefix[0]], value)
+        if value > best + TIE * (1.0 + abs(best)) or length == 0:
+            best, length = value, taken
+            chosen[:taken] = played[:taken]
+    return best, length, values
+
+
+@jit
+def value_of(dynamics, ends, stages, z, sequences, values, margin):
+    """The value of every row of actions as a window from z; `margin` is added to the first, which was kept."""
+    horizon = stages.means.shape[0]
+    played = np.empty(horizon, np.int64)
+    path = np.empty((horizon + 1, z.size))
+    for i in range(sequences.shape[0]):
+        values[i], _, _ = imagine(dynamics, ends, stages, z, 0, sequences[i], horizon, played, path)
+    values[0] += margin

@@ -1,0 +1,30 @@
+"""The known set: an append-only net of visited states."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.kernels.nets import extend_net
+
+Floats = NDArray[np.float64]
+
+GROWTH = 1.2  # of the radius, where a net has too many members
+
+
+def make_net(points: Floats, radius: float, most: int) -> tuple[Floats, float]:
+    """The net of these points in order, and its radius: wider than asked for where it would have too many members."""
+    while True:
+        net = np.empty((most, points.shape[1]))
+        count = extend_net(net, 0, np.ascontiguousarray(points), radius)
+        if count <= most:
+            return net[:count].copy(), radius
+        radius *= GROWTH
+
+
+def add_to_net(net: Floats, points: Floats, radius: float, most: int) -> Floats:
+    """The net with those of further points that no member represents, as far as there is room."""
+    larger = np.empty((max(most, len(net)), net.shape[1]))
+    larger[: len(net)] = net
+    count = extend_net(larger, len(net), np.ascontiguousarray(points), radius)
+    return larger[: min(count, len(larger))].copy()

@@ -1,0 +1,80 @@
+"""The learnt model of an environment with vectors for observations: coordinates, dynamics, ends, and what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.kernels.windows import Dynamics, Ends, step
+from fpi.modelling.coordinates import Coordinates, choose_coordinates
+from fpi.modelling.dynamics import fit_dynamics
+from fpi.modelling.ends import fit_ends
+from fpi.modelling.experience import Experience
+from fpi.modelling.known import make_net
+from fpi.settings import ModelSettings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_DATA = 8  # decisions, before which there is no model
+MOST_COVER = 220
+
+
+@dataclass(frozen=True)
+class SmoothModel:
+    """What follows each decision, where episodes end, and where this can be believed."""
+
+    coordinates: Coordinates
+    dynamics: Dynamics
+    ends: Ends
+    cover: Floats
+    """Visited states, one per row, no two within the radius of each other; in the order of visits."""
+    radius: float
+    rewards: tuple[float, float]
+    """Smallest and largest of one step; 0, which is paid after an end, included."""
+    tried: tuple[Floats, ...]
+    """For every action, states at which it was taken."""
+
+    def step(self, observation: Any, action: int) -> tuple[Floats, float, bool, bool]:
+        """A decision: the observation after it, its reward, whether it ends the episode, whether it is known."""
+        after, scratch = np.empty(len(self.coordinates.scales)), np.empty(self.dynamics.points.shape[1])
+        z = self.coordinates(observation)
+        reward, end, known = step(self.dynamics, self.ends, z, action, after, scratch)
+        return after * self.coordinates.scales, reward, end, known
+
+    def least_tried(self, z: Floats) -> int:
+        """The action whose data are farthest from z."""
+        far = [((states - z) ** 2).sum(axis=1).min(initial=np.inf) for states in self.tried]
+        return int(np.argmax(far))
+
+
+def reward_bounds(experience: Experience, settings: ModelSettings) -> tuple[float, float]:
+    """Of one step; as given, else as seen with the 0 after an end, else (0, 1)."""
+    if settings.reward_range is not None:
+        return min(settings.reward_range[0], 0.0), max(settings.reward_range[1], 0.0)
+    low = min(0.0, *(each.rewards.min() for each in experience.episodes))
+    high = max(0.0, *(each.rewards.max() for each in experience.episodes))
+    return (float(low), float(high)) if low < high else (0.0, 1.0)
+
+
+def fit_model(experience: Experience, settings: ModelSettings) -> SmoothModel | None:
+    """The model of all episodes; None while there are too few data."""
+    if not experience.episodes:
+        return None
+    coordinates = choose_coordinates(experience, settings)
+    seen = experience.decisions(coordinates.interval)
+    whole = seen.whole
+    if whole.sum() < LEAST_DATA:
+        return None
+    z, after = coordinates(seen.before), coordinates(seen.after)
+    dynamics = fit_dynamics(
+        z[whole], seen.actions[whole], seen.rewards[whole], after[whole], settings.actions, coordinates.circles
+    )
+    ends = fit_ends(after[seen.ends], seen.rewards[seen.ends], np.concatenate([z, after[~seen.ends]]))
+    visited = np.concatenate([coordinates(each.observations[:-1]) for each in experience.episodes])
+    cover, radius = make_net(visited, settings.spacing, MOST_COVER)
+    tried = tuple(z[seen.actions == action] for action in range(settings.actions))
+    return SmoothModel(coordinates, dynamics, ends, cover, radius, reward_bounds(experience, settings), tried)

@@ -1,0 +1,187 @@
+"""Planning in a learnt model: which window of decisions to begin at a state. Planners can be exchanged.
+
+`FrozenStages` is Frozen Policy Iteration with a simulator. Backwards over the stages h = H-1 ... 0 of a window it rolls
+out every action at every point of the cover, followed by the frozen policies of the later stages; Q_h is the kernel
+regression of these returns, pi_h its argmax, frozen before stage h - 1 begins. So no stored return ever goes stale: the
+complete-stage case of the paper's Lemma 2. At a state it then imagines one window for every short prefix of actions,
+followed by the frozen policies, and takes the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.kernels.smooth import factorise, gram
+from fpi.kernels.windows import Stages, best_window, imagine, sweep, value_of
+from fpi.modelling.known import add_to_net
+from fpi.modelling.model import SmoothModel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LENGTH = 3.0  # of the kernel of Q_h, in radii of the cover
+KNOWN = 2.0  # radii up to which a state is known
+RIDGE = 1e-2
+MOST_POINTS = 320  # of the cover with imagined states
+MOST_PREFIXES = 32
+MARGIN = 0.1  # of the span of rewards over one decision: by less, no rival replaces a window
+
+
+class Window(NamedTuple):
+    """Decisions that were chosen, and what the model says they are worth."""
+
+    actions: Ints
+    value: float
+    values: Floats
+    """The best value found for each first action; minus infinity where none was tried."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model and what a planner has prepared in it."""
+
+    model: SmoothModel
+    stages: Stages
+    targets: Floats
+    """(H, A, n): the returns that the stages rest on; empty where there are none."""
+    points: Floats
+    """(n, d): where they begin."""
+    planner: Planner
+
+    @property
+    def horizon(self) -> int:
+        """Decisions of a window."""
+        return len(self.stages.means)
+
+    def distance(self, z: Floats) -> float:
+        """To the nearest point of the cover, in radii of the known set: up to 1 a state is known."""
+        square = ((self.stages.cover - (z * self.stages.rates)[:, None]) ** 2).sum(axis=0).min()
+        return float(np.sqrt(square / self.stages.radius))
+
+    def choose(self, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
+        """The window to begin at z; `kept` are the decisions left of the last one."""
+        return self.planner.choose(self, z, kept, seed, episode, decision)
+
+    @property
+    def margin(self) -> float:
+        low, high = self.model.rewards
+        return MARGIN * self.model.coordinates.interval * (high - low)
+
+
+class Planner(Protocol):
+    """What can be exchanged."""
+
+    def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
+        """All that can be computed before a state is asked for."""
+
+    def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window: ...
+
+
+def _bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats, planner: Planner) -> Plan:
+    """With stages that know what is known, and nothing else."""
+    rates = np.full(points.shape[1], 1.0 / (np.sqrt(2.0) * LENGTH * model.radius))
+    low, high = model.rewards
+    actions = len(model.tried)
+    stages = Stages(
+        cover=np.ascontiguousarray((points * rates).T),
+        rates=rates,
+        radius=float((KNOWN * model.radius * rates[0]) ** 2),
+        weights=np.zeros((horizon, actions, len(points))),
+        means=np.zeros((horizon, actions)),
+        unknown=model.coordinates.interval * (high - pessimism * (high - low)),
+    )
+    return Plan(model, stages, np.empty((0, actions, len(points))), points, planner)
+
+
+@dataclass(frozen=True)
+class FrozenStages:
+    """FPI in the model."""
+
+    def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
+        first = self._sweep(_bare_plan(model, horizon, pessimism, model.cover, self))
+        points = add_to_net(model.cover, self._imagined(first), model.radius, MOST_POINTS)
+        return (
+            first
+            if len(points) == len(model.cover)
+            else self._sweep(_bare_plan(model, horizon, pessimism, points, self))
+        )
+
+    def _sweep(self, plan: Plan) -> Plan:
+        """Fill all stages, the last one first."""
+        n = len(plan.points)
+        factor = gram(plan.stages.cover, np.zeros((1, 1)), np.zeros(n, np.int64), RIDGE)
+        factorise(factor)
+        targets = np.empty((*plan.stages.means.shape, n))
+        sweep(plan.model.dynamics, plan.model.ends, plan.stages, plan.points, factor, targets)
+        return replace(plan, targets=targets)
+
+    def _imagined(self, plan: Plan) -> Floats:
+        """The known states that windows from the cover come to."""
+        path = np.empty((plan.horizon + 1, plan.points.shape[1]))
+        played = np.empty(plan.horizon, np.int64)
+        found = []
+        for point in plan.points:
+            for action in range(plan.stages.means.shape[1]):
+                given = np.array([action])
+                _, taken, _ = imagine(
+                    plan.model.dynamics, plan.model.ends, plan.stages, point, 0, given, 1, played, path
+                )
+                found.append(path[1:taken].copy())
+        return np.concatenate(found)
+
+    def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
+        actions = plan.stages.means.shape[1]
+        depth = max(1, int(np.log(MOST_PREFIXES) / np.log(max(actions, 2)) + 1e-9))
+        chosen = np.empty(plan.horizon, np.int64)
+        given = np.append(kept, 0)  # not empty, for compiled code
+        model = plan.model
+        value, length, values = best_window(
+            model.dynamics, model.ends, plan.stages, z, min(depth, 3), given, len(kept), plan.margin, chosen
+        )
+        return Window(chosen[:length].copy(), value, values)
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """The cross-entropy method on action sequences, or the best of random ones with one round; no policy behind it."""
+
+    candidates: int = 100
+    rounds: int = 3
+    elite: float = 0.1
+
+    def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
+        return _bare_plan(model, horizon, pessimism, model.cover, self)
+
+    def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
+        horizon, actions = plan.stages.means.shape
+        draw = np.random.default_rng([seed, episode, decision])  # the same wherever it is asked for
+        chances = np.full((horizon, actions), 1.0 / actions)
+        best, value, values = np.zeros(horizon, np.int64), -np.inf, np.full(actions, -np.inf)
+        for number in range(self.rounds):
+            uniform = draw.random((self.candidates, horizon))
+            sequences = (uniform[:, :, None] > np.cumsum(chances, axis=1)[None, :, :-1]).sum(axis=2).astype(np.int64)
+            if number:
+                sequences[0] = best
+            elif len(kept):
+                sequences[0, : len(kept)] = kept[:horizon]
+            worth = np.empty(self.candidates)
+            margin = plan.margin if len(kept) and not number else 0.0
+            value_of(plan.model.dynamics, plan.model.ends, plan.stages, z, sequences, worth, margin)
+            np.maximum.at(values, sequences[:, 0], worth)
+            order = np.argsort(-worth, kind="stable")
+            if worth[order[0]] > value:
+                best, value = sequences[order[0]].copy(), float(worth[order[0]])
+            elite = sequences[order[: max(1, int(self.elite * self.candidates))]]
+            chances = 0.1 / actions + 0.9 * (elite[:, :, None] == np.arange(actions)).mean(axis=0)
+        return Window(best, value, values)
+
+
+PLANNERS: dict[str, Planner] = {
+    "frozen": FrozenStages(),
+    "cem": CrossEntropy(),
+    "shooting": CrossEntropy(candidates=300, rounds=1),
+}

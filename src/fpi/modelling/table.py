@@ -1,0 +1,79 @@
+"""The model of an environment with numbered states: a table, which is exact, and exact planning in it (R-MAX).
+
+Backwards over all stages, the value of a state is the best over its actions of the reward and the value after it. An
+action that was never taken there is worth (1 - pessimism) of the way from the smallest to the largest reward at every
+step that is left. With pessimism 0 every episode either takes an untried action or is optimal, if transitions and
+rewards are deterministic: there are at most states x actions episodes of the first kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fpi.kernels.choose import best
+from fpi.kernels.nets import END, UNTRIED, sweep_table
+from fpi.modelling.experience import Experience
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Where each action led, and the best actions of all stages by that."""
+
+    after: Ints
+    """(S, A): the next state, -1 where the action was never taken, -2 where it ended the episode."""
+    rewards: Floats
+    """(S, A): means of what was seen."""
+    values: Floats
+    """(H, S, A)."""
+    contradictions: int
+    """Times that an action led elsewhere than before: transitions are not deterministic, if there are any."""
+    interval = 1
+
+    def best(self, state: int, stage: int) -> int:
+        values = self.values[stage, state]
+        return int(best(values, np.ones(values.size, np.bool_)))
+
+    def known(self, state: int) -> bool:
+        """Whether all actions were tried."""
+        return bool((self.after[state] != UNTRIED).all())
+
+    def certain(self, state: int, stage: int) -> bool:
+        """Whether the best actions from here on lead through nothing but tried ones: the value is then exact."""
+        while stage < len(self.values):
+            action = self.best(state, stage)
+            if self.after[state, action] == UNTRIED:
+                return False
+            if self.after[state, action] == END:
+                return True
+            state, stage = int(self.after[state, action]), stage + 1
+        return True
+
+
+def plan_table(experience: Experience, bounds: tuple[float, float], pessimism: float) -> TablePlan:
+    """The table of all episodes, and the plan in it."""
+    states, actions = experience.features.states, experience.actions
+    assert states is not None
+    after = np.full((states, actions), UNTRIED, np.int64)
+    total, count = np.zeros((states, actions)), np.zeros((states, actions), np.int64)
+    contradictions = 0
+    for each in experience.episodes:
+        seen = each.observations[:, 0].astype(np.int64)
+        for t, (action, reward) in enumerate(zip(each.actions, each.rewards, strict=True)):
+            state, led = seen[t], seen[t + 1]
+            if each.terminated and t == len(each.actions) - 1:
+                led = END
+            contradictions += after[state, action] not in (UNTRIED, led)
+            after[state, action] = led
+            total[state, action] += reward
+            count[state, action] += 1
+    rewards = total / np.maximum(count, 1)
+    values = np.empty((experience.stages, states, actions))
+    low, high = bounds
+    sweep_table(after, rewards, high - pessimism * (high - low), values)
+    return TablePlan(after, rewards, values, int(contradictions))

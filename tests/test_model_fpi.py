@@ -1,0 +1,501 @@
+"""`fpi.ModelFPI` and its rooms, each compared with something that shares no code."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import fpi
+from fpi import model_files
+from fpi.data import Trajectory
+from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
+from fpi.kernels import smooth, windows
+from fpi.modelling import coordinates, dynamics, ends, known, planners
+from fpi.modelling.experience import Experience, Observations
+from fpi.modelling.model import reward_bounds
+from fpi.modelling.table import plan_table
+from fpi.settings import ModelSettings
+
+RNG = np.random.default_rng
+
+
+class Slope(gym.Env):
+    """A point on a slope with a wall on the left and a goal on the right; 3 forces, -1 a step."""
+
+    def __init__(self, noise=0.0):
+        self.observation_space = gym.spaces.Box(-5, 5, (2,), np.float64)
+        self.action_space = gym.spaces.Discrete(3)
+        self.noise = noise
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = np.array([self.np_random.uniform(-0.6, -0.4), 0.0])
+        return self.state.copy(), {}
+
+    def step(self, action):
+        x, v = self.state
+        v = v + 0.1 * (action - 1) - 0.05 * np.sin(2 * x)
+        x = x + 0.2 * v
+        if x < -1.5:
+            x, v = -1.5, 0.0
+        self.state = np.array([x, v])
+        reward = -1.0 + self.noise * self.np_random.normal()
+        return self.state.copy(), reward, bool(x > 1.5), False, {}
+
+
+def slope(noise=0.0, steps=60):
+    return gym.wrappers.TimeLimit(Slope(noise), steps)
+
+
+def learned(env, episodes, seed=0, **settings):
+    agent = fpi.ModelFPI.for_env(env, **settings)
+    agent.learn(env, episodes, seed=seed)
+    return agent
+
+
+@pytest.fixture(scope="module")
+def slope_agent():
+    return learned(slope(), 4, window=12)
+
+
+def kernel(a, b):
+    return (1 + cdist(a, b, "sqeuclidean")) ** -2
+
+
+# Compiled regression
+
+
+def test_factor_and_solutions_are_those_of_numpy():
+    points = RNG(0).normal(size=(30, 3))
+    targets = RNG(1).normal(size=(30, 2))
+    matrix = smooth.gram(np.ascontiguousarray(points.T), np.zeros((1, 1)), np.zeros(30, np.int64), 0.1)
+    np.testing.assert_allclose(matrix, kernel(points, points) + 0.1 * np.eye(30), atol=1e-14)
+    factor = matrix.copy()
+    assert smooth.factorise(factor)
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrix), atol=1e-12)
+    solved = targets.copy()
+    smooth.solve_lower(factor, solved)
+    smooth.solve_upper(factor, solved)
+    np.testing.assert_allclose(solved, np.linalg.solve(matrix, targets), atol=1e-9)
+    assert not smooth.factorise(-matrix)
+
+
+def test_the_widest_are_chosen_first_and_widths_are_those_of_the_regression():
+    points, labels = RNG(0).normal(size=(40, 2)), RNG(1).integers(0, 2, 40)
+    offsets = np.array([[0.0, 0.5], [0.5, 0.0]])
+    chosen, rows = smooth.choose_widest(np.ascontiguousarray(points.T), offsets, labels, 10, 1e-9)
+    full = (1 + cdist(points, points, "sqeuclidean") + offsets[labels][:, labels]) ** -2
+    taken = []
+    for k, pivot in enumerate(chosen):
+        inner = full[np.ix_(taken, taken)]
+        widths = 1 - np.einsum("ij,ji->i", full[:, taken], np.linalg.solve(inner, full[taken]))
+        assert widths[pivot] == pytest.approx(widths.max(), abs=1e-9), k
+        taken.append(int(pivot))
+    np.testing.assert_allclose(rows[:, chosen].T @ rows[:, chosen], full[np.ix_(chosen, chosen)], atol=1e-9)
+
+
+def test_the_likelihood_is_that_of_a_gaussian_process():
+    points, targets = RNG(0).normal(size=(20, 2)), RNG(1).normal(size=(20, 2))
+    found = smooth.log_likelihood(
+        np.ascontiguousarray(points.T), np.zeros((1, 1)), np.zeros(20, np.int64), targets, 0.1, 0.0
+    )
+    matrix = kernel(points, points) + 0.1 * np.eye(20)
+    expected = 0.0
+    for column in targets.T:
+        amplitude = column @ np.linalg.solve(matrix, column) / 20
+        expected -= 0.5 * np.linalg.slogdet(amplitude * matrix)[1]
+    assert found == pytest.approx(expected)
+
+
+def test_products_are_those_of_numpy():
+    left, right = RNG(0).normal(size=(5, 7)), RNG(1).normal(size=(7, 3))
+    np.testing.assert_allclose(smooth.product(left, right), left @ right, atol=1e-12)
+    np.testing.assert_allclose(
+        smooth.normal_matrix(left, 0.5)[np.tril_indices(5)], (left @ left.T + 0.5 * np.eye(5))[np.tril_indices(5)]
+    )
+
+
+# Experience and coordinates
+
+
+def experience_of(*episodes, size=2, stages=100, actions=3):
+    kept = Experience(Observations(size=size), stages, actions)
+    for each in episodes:
+        kept.append(each)
+    return kept
+
+
+def test_decisions_are_stretches_of_equal_actions():
+    seen = np.arange(7.0)[:, None]
+    kept = experience_of(Trajectory(seen, np.array([1, 1, 1, 0, 0, 2]), np.arange(6.0), True), size=1)
+    found = kept.decisions(2)
+    assert found.before[:, 0].tolist() == [0, 1, 3, 5]
+    assert found.after[:, 0].tolist() == [2, 3, 5, 6]
+    assert found.actions.tolist() == [1, 1, 0, 2]
+    assert found.rewards.tolist() == [1, 3, 7, 5]
+    assert found.ends.tolist() == [False, False, False, True]
+    assert found.whole.tolist() == [True, True, True, False]
+    unfinished = experience_of(Trajectory(seen, np.array([1, 1, 1, 0, 0, 2]), np.arange(6.0), False), size=1)
+    assert unfinished.decisions(2).before[:, 0].tolist() == [0, 1, 3]
+    assert len(experience_of(size=1).decisions(2).actions) == 0
+
+
+def test_pairs_on_a_circle_are_found():
+    angle, other = RNG(0).uniform(-3, 3, (2, 50))
+    seen = np.column_stack([other, np.cos(angle), np.sin(angle), np.ones(50), np.zeros(50)])
+    assert coordinates.find_circles(seen).tolist() == [[1, 2]]
+    seen[0, 1] += 1e-3
+    assert coordinates.find_circles(seen).tolist() == []
+
+
+def test_rewards_have_the_range_that_was_seen():
+    settings = ModelSettings(actions=1, horizon=5)
+
+    def bounds(*rewards, **given):
+        episode = Trajectory(
+            np.zeros((len(rewards) + 1, 2)), np.zeros(len(rewards), np.int64), np.array(rewards), False
+        )
+        return reward_bounds(
+            experience_of(episode), ModelSettings(actions=1, horizon=5, **given) if given else settings
+        )
+
+    assert bounds(-1.0, -3.0) == (-3, 0)
+    assert bounds(1.0, 1.0) == (0, 1)
+    assert bounds(0.0) == (0, 1)
+    assert bounds(0.0, reward_range=(2, 5)) == (0, 5)
+
+
+# The model
+
+
+def planted(n=400, seed=0):
+    """Decisions in a smooth world with an angle."""
+    rng = RNG(seed)
+    angle, speed = rng.uniform(-3, 3, n), rng.uniform(-2, 2, n)
+    actions = rng.integers(0, 2, n)
+    before = np.column_stack([np.cos(angle), np.sin(angle), speed])
+    speed = speed + 0.3 * np.sin(angle) + 0.2 * (actions - 0.5)
+    angle = angle + 0.1 * speed
+    return before, actions, speed**2, np.column_stack([np.cos(angle), np.sin(angle), speed])
+
+
+def test_a_smooth_world_is_learned():
+    before, actions, rewards, after = planted()
+    made = dynamics.fit_dynamics(before, actions, rewards, after, 2, np.array([[0, 1]]))
+    rule = ends.fit_ends(after[:0], rewards[:0], before)
+    assert len(made.odd_actions) == 0
+    seen, scratch = np.empty(3), np.empty(made.points.shape[1])
+    for x, a, reward, y in zip(*planted(50, seed=1), strict=True):
+        found, end, sure = windows.step(made, rule, x, a, seen, scratch)
+        np.testing.assert_allclose(seen, y, atol=0.01)
+        assert found == pytest.approx(reward, abs=0.05) and not end and sure
+    windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)
+    assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)[2]
+
+
+def test_rewards_are_learned_as_means():
+    before, actions, rewards, after = planted(1500)
+    noisy = rewards + RNG(5).normal(size=len(rewards))
+    made = dynamics.fit_dynamics(before, actions, noisy, after, 2, np.array([[0, 1]]))
+    fresh = planted(200, seed=2)
+    errors = dynamics.predict_targets(made, fresh[0], fresh[1])[:, -1] - fresh[2]
+    assert np.abs(errors).mean() < 0.5
+
+
+def test_a_wall_is_kept_as_exceptions():
+    rng = RNG(0)
+    z, actions = rng.uniform(-1, 1, (500, 1)), rng.integers(0, 2, 500)
+    after = z + 0.6 * (2 * actions[:, None] - 1)
+    hit = after[:, 0] < -1.45
+    after[hit] = 0.0
+    made = dynamics.fit_dynamics(z, actions, np.zeros(500), after, 2, np.empty((0, 2), np.int64))
+    assert hit.sum() <= len(made.odd_actions) <= hit.sum() + 20
+    rule = ends.fit_ends(after[:0], np.zeros(0), z)
+    seen, scratch = np.empty(1), np.empty(made.points.shape[1])
+    windows.step(made, rule, np.array([-0.9]), 0, seen, scratch)
+    assert seen[0] == 0.0
+    windows.step(made, rule, np.array([-0.9]), 1, seen, scratch)
+    assert seen[0] == pytest.approx(-0.3, abs=0.01)
+
+
+def ended(rule, points):
+    return np.array([windows.ended(rule, point) for point in points])
+
+
+def test_ends_are_thresholds_where_these_do():
+    points = RNG(0).uniform(-1, 1, (400, 3))
+    inside = (points[:, 0] > 0.7) | (points[:, 2] < -0.8)
+    rule = ends.fit_ends(points[inside], np.ones(inside.sum()), points[~inside])
+    assert sorted(rule.coordinate) == [0, 2] and not rule.curve.size and not rule.nearest
+    fresh = RNG(1).uniform(-1, 1, (400, 3))
+    assert np.mean(ended(rule, fresh) == ((fresh[:, 0] > 0.7) | (fresh[:, 2] < -0.8))) > 0.98
+
+
+def test_ends_are_a_quadric_else_and_the_nearest_if_nothing_separates():
+    points = RNG(0).uniform(-1, 1, (300, 2))
+    inside = points[:, 0] * points[:, 1] > 0.3
+    rule = ends.fit_ends(points[inside], np.ones(inside.sum()), points[~inside])
+    assert not rule.coordinate.size and rule.curve.size
+    assert (ended(rule, points) == inside).all()
+    points = 9 * points
+    waves = np.sin(points[:, 0]) * np.sin(points[:, 1]) > 0.2
+    rule = ends.fit_ends(points[waves], np.ones(waves.sum()), points[~waves])
+    assert rule.nearest
+    assert np.mean(ended(rule, points) == waves) > 0.9
+    assert not ended(ends.fit_ends(points[:0], np.zeros(0), points), points).any()
+
+
+def test_a_net_is_apart_and_everywhere_near():
+    points = RNG(0).normal(size=(500, 2))
+    net, radius = known.make_net(points, 0.5, 500)
+    apart = cdist(net, net)[np.triu_indices(len(net), 1)]
+    assert radius == 0.5 and apart.min() > 0.5 and cdist(points, net).min(axis=1).max() <= 0.5
+    few, wider = known.make_net(points, 0.5, 10)
+    assert len(few) <= 10 and wider > 0.5 and cdist(points, few).min(axis=1).max() <= wider
+    more = known.add_to_net(net, points + 3.0, 0.5, len(net) + 2)
+    assert len(more) == len(net) + 2 and (more[: len(net)] == net).all()
+
+
+# Planning
+
+
+def imagined(plan, z, first, stage):
+    """The return of a window, step by step in plain numpy from what the model says of one decision."""
+    model, total = plan.model, 0.0
+    scales = model.coordinates.scales
+    for h in range(stage, plan.horizon):
+        near = kernel((z * plan.stages.rates)[None], plan.stages.cover.T)[0]
+        if h > stage and plan.distance(z) > 1.0:
+            return total + (plan.horizon - h) * plan.stages.unknown
+        action = first if h == stage else int(np.argmax(plan.stages.means[h] + plan.stages.weights[h] @ near))
+        after, reward, end, sure = model.step(z * scales, action)
+        if not sure:
+            return total + (plan.horizon - h) * plan.stages.unknown
+        total += reward
+        if end:
+            return total
+        z = model.coordinates(after)
+    return total
+
+
+def test_stages_are_frozen_returns_of_later_ones(slope_agent):
+    """Every stored return comes back when the final policies are rolled out again: none went stale (Lemma 2)."""
+    plan = slope_agent.plan
+    n = len(plan.points)
+    matrix = kernel(plan.stages.cover.T, plan.stages.cover.T) + planners.RIDGE * np.eye(n)
+    for stage in (0, 5, plan.horizon - 1):
+        for action in range(3):
+            for i in range(0, n, 7):
+                expected = imagined(plan, plan.points[i], action, stage)
+                assert plan.targets[stage, action, i] == pytest.approx(expected, abs=1e-9)
+            mean = plan.targets[stage, action].mean()
+            assert plan.stages.means[stage, action] == pytest.approx(mean)
+            weights = np.linalg.solve(matrix, plan.targets[stage, action] - mean)
+            np.testing.assert_allclose(plan.stages.weights[stage, action], weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("planner", ["frozen", "cem", "shooting"])
+def test_a_window_is_worth_what_it_is_said_to_be(slope_agent, planner):
+    agent = learned(slope(), 3, window=12, planner=planner)
+    plan = agent.plan
+    z = plan.points[len(plan.points) // 2]
+    window = plan.choose(z, np.empty(0, np.int64), 0, 0, 0)
+    assert window.value == pytest.approx(window.values.max())
+    played, path = np.empty(12, np.int64), np.empty((13, 2))
+    value, _, _ = windows.imagine(
+        plan.model.dynamics, plan.model.ends, plan.stages, z, 0, window.actions, len(window.actions), played, path
+    )
+    assert value == pytest.approx(window.value)
+    kept = plan.choose(z, window.actions, 0, 0, 0)
+    assert kept.actions[0] == window.actions[0]
+
+
+def test_a_window_is_kept_unless_another_is_clearly_better(slope_agent):
+    plan = slope_agent.plan
+    z = plan.points[0]
+    best = plan.choose(z, np.empty(0, np.int64), 0, 0, 0)
+    worst = np.full(12, int(np.argmin(best.values)))
+    again = plan.choose(z, worst, 0, 0, 0)
+    lost = (
+        best.value
+        - windows.imagine(
+            plan.model.dynamics,
+            plan.model.ends,
+            plan.stages,
+            z,
+            0,
+            worst,
+            12,
+            np.empty(12, np.int64),
+            np.empty((13, 2)),
+        )[0]
+    )
+    assert (again.actions[0] == worst[0]) == (lost <= plan.margin)
+
+
+def test_tables_hold_the_best_policy():
+    """Against all policies of a world drawn at random, once everything was tried."""
+    rng = RNG(0)
+    after, rewards = rng.integers(-1, 4, (4, 2)), rng.integers(-3, 4, (4, 2)).astype(float)
+    kept = Experience(Observations(states=4), 3, 2)
+    for s in range(4):
+        for a in range(2):
+            end = after[s, a] < 0
+            kept.append(
+                Trajectory(np.array([[s], [max(after[s, a], 0)]]), np.array([a]), rewards[s, a : a + 1], bool(end))
+            )
+    plan = plan_table(kept, (-3.0, 3.0), 0.0)
+
+    def best(s, h):
+        return 0.0 if h == 3 or s < 0 else max(rewards[s, a] + best(after[s, a], h + 1) for a in range(2))
+
+    for s in range(4):
+        assert plan.values[0, s].max() == pytest.approx(best(s, 0))
+        assert plan.known(s) and plan.certain(s, 0)
+    assert plan.contradictions == 0
+
+
+def test_untried_actions_are_worth_what_pessimism_says():
+    kept = Experience(Observations(states=3), 4, 2)
+    kept.append(Trajectory(np.array([[0], [1], [0]]), np.array([0, 1]), np.array([1.0, -1.0]), False))
+    for pessimism, unknown in ((0.0, 2.0), (0.5, 0.0), (1.0, -2.0)):
+        plan = plan_table(kept, (-2.0, 2.0), pessimism)
+        assert plan.values[1, 2].tolist() == [3 * unknown] * 2
+        assert plan.values[0, 0, 1] == 4 * unknown
+    assert not plan.known(0)
+    kept.append(Trajectory(np.array([[0], [2]]), np.array([0]), np.array([1.0]), False))
+    assert plan_table(kept, (-2.0, 2.0), 0.0).contradictions == 1
+
+
+# The agent
+
+
+@pytest.mark.parametrize(("name", "best"), [("CliffWalking-v1", -13.0), ("FrozenLake-v1", 1.0)])
+def test_toy_text_is_solved_exactly(name, best):
+    extra = {"is_slippery": False} if name.startswith("Frozen") else {}
+    env = gym.make(name, max_episode_steps=40, **extra)
+    agent = learned(env, 100)
+    assert fpi.evaluate(agent, env, 1).mean == best
+    why = agent.explain(env.reset(seed=0)[0], 0)
+    assert why.exact and why.values.max() == best and "exact" in str(why)
+
+
+def test_a_slope_is_climbed_in_a_few_episodes(slope_agent):
+    env = slope()
+    random = fpi.evaluate(fpi.baselines.Uniform(actions=3, horizon=60), env, 10).mean
+    assert fpi.evaluate(slope_agent, env, 10).mean > random + 15
+    why = slope_agent.explain(env.reset(seed=0)[0], 0)
+    assert why.known and not why.exact and "heuristic" in why.promise and why.values.shape == (3,)
+    far = slope_agent.explain(np.array([4.0, 4.0]), 0)
+    assert not far.known and far.distance > 1 and np.isnan(far.values).all()
+    assert "no model yet" in fpi.ModelFPI.for_env(env).explain(np.zeros(2), 0).promise
+
+
+def test_the_report_is_on_data_that_the_model_had_not_seen(slope_agent):
+    report = slope_agent.report()
+    assert 0 <= report.known_share <= 1 and report.decision_error < 0.1 < 5 and report.window_error < 1
+    assert report.unexplained < 0.1 and "are random" not in str(report)
+    with pytest.raises(InputError, match="two episodes"):
+        learned(slope(), 1, window=3).report()
+
+
+def test_random_transitions_are_noticed():
+    class Shaken(Slope):
+        def step(self, action):
+            _, *rest = super().step(action)
+            if self.np_random.random() < 0.15:
+                self.state = self.np_random.uniform(-1, 1, 2)
+            return self.state.copy(), *rest
+
+    with pytest.warns(fpi.errors.NondeterminismWarning):
+        agent = learned(gym.wrappers.TimeLimit(Shaken(), 60), 4, window=3)
+    assert agent.report().unexplained > 0.3 and "transitions are random" in str(agent.report())
+
+
+def test_random_rewards_do_no_harm():
+    agent = learned(slope(noise=0.3), 4, window=12)
+    assert fpi.evaluate(agent, slope(), 10).mean > -45
+
+
+def test_evaluation_plays_as_learning_does(slope_agent):
+    """Decisions last, windows are kept; `predict` is asked about one state by itself."""
+    env = slope()
+    policy, (observation, _) = slope_agent.policy(), env.reset(seed=3)
+    actions = []
+    for _ in range(20):
+        actions.append(policy(observation))
+        observation, *_ = env.step(actions[-1])
+    interval = slope_agent.plan.model.coordinates.interval
+    assert interval > 1
+    assert all(len(set(actions[i : i + interval])) == 1 for i in range(0, 20, interval))
+
+
+def test_continuous_actions_become_a_grid():
+    env = gym.make("Pendulum-v1", max_episode_steps=20)
+    agent = fpi.ModelFPI.for_env(env, window=3)
+    assert agent.action_grid == ((-2.0,), (0.0,), (2.0,))
+    history = agent.learn(env, 2, seed=0)
+    assert len(history) == 2 and fpi.evaluate(agent, env, 1).returns[0] < 0
+    wide = gym.spaces.Box(-1, 1, (4,))
+    many = fpi.envs.small_grid(gym.wrappers.TransformAction(env, lambda a: a[:1], wide))
+    assert many.shape == (9, 4)
+
+
+def test_a_file_brings_back_an_agent_that_goes_on(slope_agent, tmp_path):
+    slope_agent.save(tmp_path / "a.fpi")
+    again = fpi.load(tmp_path / "a.fpi")
+    twin = learned(slope(), 4, window=12)
+    assert again.plan.targets.tobytes() == slope_agent.plan.targets.tobytes()
+    assert again.learn(slope(), 2).returns.tolist() == twin.learn(slope(), 2).returns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("actions", np.array([7]), "actions"),
+        ("lengths", np.array([0]), "lengths"),
+        ("rewards", np.array([np.nan]), "not finite"),
+        ("observations", np.array([[np.nan, 0.0]]), "finite"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(slope_agent, tmp_path, name, value, says):
+    slope_agent.save(tmp_path / "a.fpi")
+    tensors, meta = model_files.read(tmp_path / "a.fpi")
+    tensors = {key: tensor.copy() for key, tensor in tensors.items()}
+    tensors[f"data.{name}"][:1] = value
+    model_files.write(tmp_path / "b.fpi", tensors, meta)
+    with pytest.raises(ModelFileError, match=says):
+        fpi.load(tmp_path / "b.fpi")
+
+
+def test_what_does_not_fit_is_said():
+    env = slope()
+    with pytest.raises(InputError, match="scales has 3 numbers"):
+        fpi.ModelFPI.for_env(env, scales=(1, 1, 1))
+    with pytest.raises(InputError, match="pairs of entries"):
+        fpi.ModelFPI.for_env(env, angles=((0, 2),))
+    with pytest.raises(InputError, match="there is no preset"):
+        fpi.ModelFPI.for_env(env, preset=True)
+    with pytest.raises(EnvironmentMismatch, match="no time limit"):
+        fpi.ModelFPI.for_env(Slope())
+    with pytest.raises(InputError, match="for_env"):
+        fpi.ModelFPI(3, actions=2, horizon=3)
+    with pytest.raises(InputError, match="not both"):
+        Observations(size=2, states=3)
+    with pytest.raises(EnvironmentMismatch, match="not in reward_range"):
+        learned(env, 1, reward_range=(0, 1))
+
+
+def test_presets_make_agents():
+    env = gym.make("CartPole-v1")
+    agent = fpi.ModelFPI.for_env(env, preset=True, window=3)
+    assert agent.settings.interval == 2 and agent.settings.window == 3
+
+
+@pytest.mark.slow
+def test_cartpole_is_solved_with_nothing_set_by_hand():
+    env = gym.make("CartPole-v1")
+    agent = fpi.ModelFPI.for_env(env)
+    stopped = agent.learn(env, 12, seed=0, callback=lambda episode: episode.total_reward >= 500)
+    assert len(stopped) < 12
+    assert fpi.evaluate(agent, env, 5, seed=1).mean > 300
