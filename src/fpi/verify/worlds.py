@@ -104,10 +104,10 @@ class Paid(Changed):
         super().__post_init__()
         self.rewards = RewardRange(min(self.zero, self.one), max(self.zero, self.one))
         self._shift, self._factor = self.zero / self.rewards.span, (self.one - self.zero) / self.rewards.span
-        self._intercept = np.zeros(self.dim)
+        self._intercept: FloatArray = np.zeros(self.dim)
         if self._shift:
             rows = np.vstack([self.phi(state) for state in self.held_out(self.dim)])
-            self._intercept = np.linalg.lstsq(rows, np.ones(len(rows)))[0]
+            self._intercept = np.linalg.lstsq(rows, np.ones(len(rows)))[0].astype(np.float64)
 
     def env(self, noise: str = "bernoulli") -> TestbedEnv:
         return _PaidEnv(self, noise)
