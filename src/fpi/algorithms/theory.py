@@ -1,6 +1,8 @@
-"""The constants of the paper's analysis, as they stand there ("paper") or as tight as the proofs allow ("tight").
+"""The constants of the paper's analysis: nearly as they stand there ("paper"), or smaller by the same proofs ("tight").
 
-Names follow the paper; losses are in spans of rewards. Both modes are valid; "tight" differs in these places:
+Names follow the paper; losses are in spans of rewards. Both modes are valid. "paper" leaves it in three places: the
+bound on theta is an input, D takes epsilon > 1 for 1, and L-bar has log2 for ln (D2, D12 and D15 in docs/paper.md). The
+bounds of Theorems 2 and 3 are ours in both, since the paper has them up to a factor. "tight" differs in these:
 - rewards in [0, 1] are 1/2-subGaussian, so a return from stage h on is sqrt(H-h+1)/2-subGaussian where the paper says
   sqrt(H). Errors then depend on the stage, and what is lost from there on sums those of the stages left;
 - every datum multiplies det Sigma by more than 1 + eps^2, so a dataset has at most the largest n with

@@ -35,7 +35,7 @@ def verify(
 
     Watches learning runs and counts, for every lemma and theorem, the checks
     made, those that could have failed, and violations: Lemmas 1 to 6 and
-    Theorem 1 are about FPI-PAC; Lemmas 24 to 26, Theorem 4 and rows "for F" are
+    Theorem 1 are about FPI-PAC; Lemmas 24 to 28, Theorem 4 and rows "for F" are
     about classes of functions; the others are about FPI-Regret. The exit code is
     1 if there are more violations than the failure probability δ allows, or if
     nothing was found out about a claim.

@@ -107,7 +107,7 @@ class Paid(Changed):
         self._intercept: FloatArray = np.zeros(self.dim)
         if self._shift:
             rows = np.vstack([self.phi(state) for state in self.held_out(self.dim)])
-            self._intercept = np.asarray(np.linalg.lstsq(rows, np.ones(len(rows)))[0], np.float64)
+            self._intercept = np.linalg.lstsq(rows, np.ones(len(rows)))[0].astype(np.float64)
 
     def env(self, noise: str = "bernoulli") -> TestbedEnv:
         return _PaidEnv(self, noise)
