@@ -106,6 +106,8 @@ def model(**observations):
 
 
 AGENTS = {
+    "hindsight": (pac(tiles, hindsight=True), functools.partial(POINTS, rewards="fixed")),
+    "hindsight, one-hot": (pac(one_hot, hindsight=True, epsilon=0.5), functools.partial(STATES, rewards="fixed")),
     "model": (model(size=2), POINTS),
     "model, table": (model(states=5), STATES),
     "exact": (pac(tiles), POINTS),
@@ -178,6 +180,8 @@ def test_the_contract_is_tried_where_agents_explore_and_where_they_are_sure(name
 
 def contents(agent):
     """Every number an agent holds."""
+    if isinstance(agent, fpi.ModelFPI):
+        return agent.datasets.to_tensors()
     data = datasets_of(agent)
     return {
         "features": np.concatenate([each.features for each in data]),
@@ -185,6 +189,10 @@ def contents(agent):
         "targets": np.concatenate([each.targets for each in data]),
         "episodes": np.concatenate([each.episodes for each in data]),
     }
+
+
+def columns(history):
+    return {f"history.{name}": column for name, column in vars(history).items() if column is not None}
 
 
 def assert_same_bits(one, other):
@@ -200,7 +208,7 @@ GOES_ON = """
 import sys
 import numpy as np
 import fpi
-from test_contract import AGENTS, contents
+from test_contract import AGENTS, columns, contents
 for number, (name, (make_agent, make_env)) in enumerate(AGENTS.items()):
     features = None if make_agent().datasets.config is not None else make_agent().features
     agent = fpi.load(f"{sys.argv[1]}/{number}.fpi", features=features)
@@ -208,7 +216,7 @@ for number, (name, (make_agent, make_env)) in enumerate(AGENTS.items()):
     fpi.evaluate(agent, env, episodes=2, seed=5)
     history = agent.learn(env, episodes=10)
     agent.save(f"{sys.argv[1]}/{number}.fpi")
-    np.savez(f"{sys.argv[1]}/{number}.npz", **contents(agent), **{f"history.{k}": v for k, v in vars(history).items()})
+    np.savez(f"{sys.argv[1]}/{number}.npz", **contents(agent), **columns(history))
 """
 
 
@@ -234,7 +242,7 @@ def test_saving_and_going_on_in_a_new_process_gives_the_same_bits(other_process,
     whole = make_agent()
     history = whole.learn(make_env(), episodes=20, seed=SEED)
     there = dict(np.load(other_process / f"{number}.npz"))
-    second_half = {f"history.{column}": values[10:] for column, values in vars(history).items()}
+    second_half = {name: values[10:] for name, values in columns(history).items()}
     assert_same_bits(there, contents(whole) | second_half)
     whole.save(tmp_path / "whole.fpi")
     assert (tmp_path / "whole.fpi").read_bytes() == (other_process / f"{number}.fpi").read_bytes()

@@ -149,20 +149,19 @@ def test_pairs_on_a_circle_are_found():
 
 
 def test_rewards_have_the_range_that_was_seen():
-    settings = ModelSettings(actions=1, horizon=5)
-
-    def bounds(*rewards, **given):
-        episode = Trajectory(
-            np.zeros((len(rewards) + 1, 2)), np.zeros(len(rewards), np.int64), np.array(rewards), False
-        )
-        return reward_bounds(
-            experience_of(episode), ModelSettings(actions=1, horizon=5, **given) if given else settings
-        )
+    def bounds(*rewards, observations=None, **given):
+        n = len(rewards)
+        kept = Experience(observations or Observations(size=2), 5, 1)
+        kept.episodes = [Trajectory(np.zeros((n + 1, 2)), np.zeros(n, np.int64), np.array(rewards), False)]
+        return reward_bounds(kept, ModelSettings(actions=1, horizon=5, **given))
 
     assert bounds(-1.0, -3.0) == (-3, 0)
     assert bounds(1.0, 1.0) == (0, 1)
     assert bounds(0.0) == (0, 1)
     assert bounds(0.0, reward_range=(2, 5)) == (0, 5)
+    states = Observations(states=2)
+    assert bounds(-1.0, observations=states) == (-1, 1)
+    assert bounds(3.0, observations=states) == (0, 3)
 
 
 # The model
@@ -294,7 +293,7 @@ def test_stages_are_frozen_returns_of_later_ones(slope_agent):
             np.testing.assert_allclose(plan.stages.weights[stage, action], weights, atol=1e-6)
 
 
-@pytest.mark.parametrize("planner", ["frozen", "cem", "shooting"])
+@pytest.mark.parametrize("planner", list(planners.PLANNERS))
 def test_a_window_is_worth_what_it_is_said_to_be(slope_agent, planner):
     agent = learned(slope(), 3, window=12, planner=planner)
     plan = agent.plan

@@ -119,15 +119,20 @@ class Estimator(Protocol):
         """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
 
 
-def check_log(tensors: dict[str, NDArray[Any]], stages: int, levels: int, actions: int, columns: int) -> int:
-    """How many data a file holds, after checking what all kinds of data have in common; raises InputError."""
+def check_log(
+    tensors: dict[str, NDArray[Any]], stages: int, levels: int, actions: int, columns: int, several: bool = False
+) -> int:
+    """How many data a file holds, after checking what all kinds of data have in common; raises InputError.
+
+    An episode stores one datum at most, unless `several`.
+    """
     n = len(tensors["target"]) if "target" in tensors else 0
     ends = {"stage": (0, stages), "level": (1, levels + 1), "action": (0, actions), "episode": (0, 2**62)}
     for name, bounds in ends.items():
         check_column(tensors, name, np.int64, (n,), bounds)
     check_column(tensors, "target", np.float64, (n,))
     check_column(tensors, "values", np.float64, (n, columns))
-    if np.any(np.diff(tensors["episode"]) <= 0):
+    if np.any(np.diff(tensors["episode"]) < (0 if several else 1)):
         raise InputError("its episodes are out of order")
     if not (np.all(np.isfinite(tensors["target"])) and np.all(np.isfinite(tensors["values"]))):
         raise InputError("it holds numbers that are not finite")

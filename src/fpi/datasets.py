@@ -38,6 +38,8 @@ class Datasets:
         self.stages = stages
         self.ridge = ridge
         self.thresholds = [epsilon * (1 + WIDTH_TIE) for epsilon in epsilons]  # of levels 1, 2, ...
+        self.several = False
+        """Whether an episode may store more than one datum."""
         self.largest_square = 1.0 if isinstance(features, TileCoding | OneHot) else 0.0
         """The largest squared norm of features: known from the start, or seen so far."""
         self._methods = optional_methods(features)
@@ -236,7 +238,8 @@ class Datasets:
         if not tensors:
             return
         _, indices, values = self.store.log()
-        n = check_log(tensors, self.stages, len(self.thresholds), self.features.actions, values.shape[1])
+        levels, columns = len(self.thresholds), values.shape[1]
+        n = check_log(tensors, self.stages, levels, self.features.actions, columns, self.several)
         check_column(tensors, "indices", np.int32, (n, indices.shape[1]), (0, self._columns))
         if np.any(np.diff(np.sort(tensors["indices"], axis=1), axis=1) == 0):
             raise InputError("its indices repeat")

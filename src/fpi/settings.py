@@ -73,6 +73,11 @@ def _real(wanted: str, fits: Callable[[float], bool]) -> Callable[[str, Any], An
     return lambda name, number: check_real(name, number, wanted, fits)
 
 
+def _check_flag(name: str, flag: Any) -> None:
+    if not isinstance(flag, bool):
+        raise InputError(f"{name} is {flag!r}; pass True or False.")
+
+
 def _check_freeze(name: str, freeze: Any) -> None:
     if not isinstance(freeze, str):
         check_whole(name, freeze, least=1)
@@ -225,6 +230,20 @@ class PACSettings(TheorySettings):
         ),
     ] = "exact"
 
+    hindsight: Annotated[
+        bool,
+        Setting(
+            "Store what earlier episodes tell, too, once all their later actions are frozen ones. For deterministic "
+            "rewards and exact freezing only.",
+            _check_flag,
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hindsight and self.freeze != "exact":
+            raise InputError(f"hindsight takes exact freezing, not freeze={self.freeze!r}: other decisions may change.")
+
     @property
     def window(self) -> int:
         """How many of the newest prefixes may be used; "never" is a window of 1."""
@@ -344,10 +363,10 @@ class ModelSettings(Settings):
         ),
     ] = 0.5
     planner: Annotated[
-        Literal["frozen", "cem", "shooting"],
+        Literal["frozen", "stationary", "cem", "shooting"],
         Setting(
-            "Planning in the model. frozen: FPI, stage by stage. cem: the cross-entropy method on action sequences. "
-            "shooting: the best of random ones.",
+            "Planning in the model. frozen: FPI, stage by stage. stationary: one discounted Q for all. cem: the "
+            "cross-entropy method on action sequences. shooting: the best of random ones.",
             metavar="NAME",
         ),
     ] = "frozen"

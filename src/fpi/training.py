@@ -174,7 +174,7 @@ def learn(
             if number % COUNTED_TOGETHER == 0:
                 training_state = training_state.counted(learner.horizon)
             if watched:
-                _watch(env, number, before, play, env_actions)
+                _watch(env, number, before, play, env_actions, getattr(learner, "deterministic_rewards", False))
             if whole is None:
                 learner.end_episode(training_state, _explored(learner, play))
             else:
@@ -295,10 +295,26 @@ def _trajectory(play: _Play) -> Trajectory:
     return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
 
 
-def _watch(env: Env, number: int, before: GeneratorState | None, play: _Play, env_actions: EnvActions) -> None:
-    """Replay an episode that was just played, and warn if the same actions lead elsewhere."""
+def _watch(
+    env: Env,
+    number: int,
+    before: GeneratorState | None,
+    play: _Play,
+    env_actions: EnvActions,
+    deterministic_rewards: bool,
+) -> None:
+    """Replay an episode that was just played, and warn if the same actions lead elsewhere.
+
+    Other rewards are an error where a learner needs deterministic ones.
+    """
     actions = [env_actions[action] for action in play.actions]
-    report = replay(env, before, actions, play.observations, end=play.end)
+    report = replay(env, before, actions, play.observations, rewards=play.rewards, end=play.end)
+    if deterministic_rewards and report is not None and report.stochastic_rewards:
+        raise EnvironmentMismatch(
+            f"episode {number + 1}, played again from the same start with the same actions, paid other rewards. "
+            "hindsight uses a return more than once, which deterministic rewards only allow: make the agent without "
+            "it. The agent is as it was before this episode."
+        )
     if report is None and number == 0:
         warnings.warn(
             "episode 1 could not be played again: its start does not come back with the environment's generator. "

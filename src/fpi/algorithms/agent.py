@@ -250,10 +250,19 @@ class Agent:
         if not (is_whole(stage) and 0 <= stage < self.horizon):
             raise InputError(f"stage is {stage!r}; this agent has stages 0 to {self.horizon - 1}.")
 
+    def _open_tensors(self) -> dict[str, NDArray[Any]]:
+        """What an agent keeps of earlier episodes beside its data."""
+        return {}
+
+    def _restore_open(self, tensors: dict[str, NDArray[Any]]) -> None:
+        if tensors:
+            raise InputError(f"it holds open trajectories, which {type(self).__name__} does not have")
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file, whole or not at all. `fpi.load` brings it back."""
         features = self.datasets.config
         tensors = {f"data.{name}": tensor for name, tensor in self.datasets.to_tensors().items()}
+        tensors |= {f"open.{name}": tensor for name, tensor in self._open_tensors().items()}
         if features is None:
             for i, (observation, _, matrix) in enumerate(self._samples):
                 array = np.asarray(observation)
@@ -275,6 +284,10 @@ class Agent:
             "notes": self.notes,
         }
         model_files.write(path, tensors, meta)
+
+
+def _part(tensors: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def linear_constants(agent: Agent, settings: TheorySettings, ridge: float, **others: Any) -> Constants:
@@ -335,8 +348,9 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
             raise
         if meta["features"] is None:
             _recognise(agent, path, tensors, meta["samples"])
-        agent.datasets.restore({name[5:]: tensor for name, tensor in tensors.items() if name.startswith("data.")})
+        agent.datasets.restore(_part(tensors, "data."))
         agent.training_state = _training_state(meta["trail"], tensors.get("visits"), agent)
+        agent._restore_open(_part(tensors, "open."))
         agent.shifted = shifted
         agent.notes = dict(meta["notes"])
     except ModelFileError:

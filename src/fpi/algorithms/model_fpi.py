@@ -36,7 +36,7 @@ from fpi.kernels.numerics import pick
 from fpi.modelling.dynamics import target_errors, targets_of
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import fit_model, reward_bounds
-from fpi.modelling.planners import PLANNERS, Plan
+from fpi.modelling.planners import PLANNERS, Plan, Planner
 from fpi.modelling.presets import PRESETS
 from fpi.modelling.table import TablePlan, plan_table
 from fpi.settings import ModelSettings
@@ -131,6 +131,8 @@ class ModelFPI(Agent):
         for name in ("scales", "angles"):
             self._check_entries(name, getattr(settings, name))
         self.action_grid = settings.grid
+        self.planner: Planner = PLANNERS[settings.planner]
+        """May be exchanged for one of your own, which files do not hold, before learning."""
         self._plan: tuple[int, Plan | TablePlan | None] | None = None
 
     def _check_entries(self, name: str, value: Any) -> None:
@@ -200,8 +202,7 @@ class ModelFPI(Agent):
         model = fit_model(experience, self.settings)
         if model is None:
             return None
-        planner = PLANNERS[self.settings.planner]
-        return planner.prepare(model, self.settings.window, PESSIMISM if pessimism is None else pessimism)
+        return self.planner.prepare(model, self.settings.window, PESSIMISM if pessimism is None else pessimism)
 
     # --- acting -------------------------------------------------------------------------------------------------------
 

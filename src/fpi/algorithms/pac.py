@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms.agent import Agent, init_from_settings, linear_constants
+from fpi.algorithms.agent import WIDEST, Agent, init_from_settings, linear_constants
 from fpi.algorithms.theory import Constants
-from fpi.data import Act, Dataset
+from fpi.data import Act, Dataset, Trajectory, check_column
 from fpi.datasets import Datasets
 from fpi.errors import InputError
 from fpi.evaluation import Decision
@@ -93,6 +93,21 @@ class FrozenValues(NamedTuple):
     uncovered: NDArray[np.bool_]
 
 
+class OpenTrajectory(NamedTuple):
+    """What an episode may still tell: its steps up to the last one after which it took none but frozen actions."""
+
+    episode: int
+    observations: NDArray[Any]
+    actions: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    """From every step on, divided by the span of rewards."""
+
+    @property
+    def stage(self) -> int:
+        """Of the last step that is left."""
+        return len(self.actions) - 1
+
+
 class PAC(Agent):
     """Frozen Policy Iteration, PAC version (Algorithm 1).
 
@@ -118,6 +133,10 @@ class PAC(Agent):
         known = as_feature_map(features, settings.actions)
         super().__init__(settings, Datasets(known, settings.horizon, float(settings.ridge), [float(settings.epsilon)]))
         self._all = np.ones(self.actions, np.bool_)
+        self.whole_episodes = self.deterministic_rewards = self.datasets.several = bool(settings.hindsight)
+        self.open: dict[int, list[OpenTrajectory]] = {}
+        """With hindsight: by the stage of their last step, earlier episodes that may still tell something."""
+        self._ending: tuple[TrainingState, OpenTrajectory] | None = None
 
     def pi(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """Line 3: pi_t(s) in the episode of this number, the coming one if None, as the paper has it."""
@@ -149,6 +168,99 @@ class PAC(Agent):
         return self.datasets.begin_episode(
             self.settings.window, self.settings.explore, training_state.seed, training_state.episodes
         )
+
+    # --- hindsight ----------------------------------------------------------------------------------------------------
+
+    def end_trajectory(
+        self, training_state: TrainingState, explored: tuple[int, int, float] | None, trajectory: Trajectory
+    ) -> int:
+        """Lines 5 to 8 with hindsight; how many data were stored.
+
+        All that an episode did after its last uncovered step was frozen. So it is a sample of that step, now or
+        later; and where the state of a step has become covered and the frozen action is the one taken, of the step
+        before, too. Rewards are deterministic, so that a return may be used again.
+        """
+        before, steps = self.data_stored, 0 if explored is None else explored[0] + 1
+        returns = np.array([math.fsum(trajectory.rewards[stage:]) for stage in range(steps)]) / self.rewards.span
+        number, actions = training_state.episodes - 1, trajectory.actions[:steps].copy()
+        self._ending = training_state, OpenTrajectory(number, trajectory.observations[:steps], actions, returns)
+        self._finish_pending()
+        if training_state.episodes == 1:
+            self.warn_if_all_covered()
+        return self.data_stored - before
+
+    def _finish_pending(self) -> None:
+        """An interrupt may come between any two lines: stages that are settled again stay as they are."""
+        super()._finish_pending()
+        if self._ending is None:
+            return
+        training_state, ended = self._ending
+        arrived, stage = [ended], ended.stage
+        while arrived and stage >= 0:
+            arrived = self._settle(stage, arrived, ended.episode)
+            stage -= 1
+        self.training_state = training_state
+        self._ending = None
+
+    def _settle(self, stage: int, arrived: list[OpenTrajectory], number: int) -> list[OpenTrajectory]:
+        """Store what trajectories tell of a stage, the oldest first; those that then go on to the stage before."""
+        numbers = {each.episode for each in arrived}
+        here = [each for each in self.open.get(stage, []) if each.episode not in numbers]
+        here = sorted([*here, *arrived], key=lambda each: each.episode)
+        for each in here:
+            observation, action = each.observations[stage], int(each.actions[stage])
+            rows = self.datasets.rows(observation, stage)
+            while self.datasets.look(rows, stage).uncovered[action]:
+                self.datasets.keep(rows, observation, action, 1)
+                self.datasets.append(self.datasets.kept, stage, action, float(each.returns[stage]), number)
+        waiting, going_on = [], []
+        for each in here:
+            known = self._frozen_values(each.observations[stage], stage)
+            if known.freezing_index is None:
+                waiting.append(each)  # for the other actions
+            elif best(known.values, self._all) == each.actions[stage] and stage > 0:
+                shorter = each.observations[:stage], each.actions[:stage], each.returns[:stage]
+                going_on.append(OpenTrajectory(each.episode, *shorter))
+        before = [each for each in self.open.get(stage - 1, []) if each.episode not in numbers]
+        self.open = {**self.open, stage: waiting, stage - 1: [*before, *going_on]}
+        return going_on
+
+    def _open_tensors(self) -> dict[str, NDArray[Any]]:
+        """The open trajectories, by age."""
+        trajectories = sorted((each for stage in self.open.values() for each in stage), key=lambda each: each.episode)
+        if not trajectories:
+            return {}
+        observations = np.concatenate([each.observations for each in trajectories])
+        return {
+            "episode": np.array([each.episode for each in trajectories], np.int64),
+            "length": np.array([len(each.actions) for each in trajectories], np.int64),
+            "action": np.concatenate([each.actions for each in trajectories]),
+            "return": np.concatenate([each.returns for each in trajectories]),
+            "observation": observations.astype(WIDEST[observations.dtype.kind]),
+        }
+
+    def _restore_open(self, tensors: dict[str, NDArray[Any]]) -> None:
+        """What `_open_tensors` gave, after checking it; raises InputError."""
+        self.open = {}
+        if not tensors:
+            return
+        if not self.settings.hindsight:
+            raise InputError("it holds open trajectories, but has no hindsight")
+        n, lengths = len(tensors["episode"]), tensors["length"]
+        check_column(tensors, "episode", np.int64, (n,), (0, self.episodes))
+        check_column(tensors, "length", np.int64, (n,), (1, self.horizon + 1))
+        steps = int(lengths.sum())
+        check_column(tensors, "action", np.int64, (steps,), (0, self.actions))
+        check_column(tensors, "return", np.float64, (steps,))
+        if len(tensors["observation"]) != steps or not np.isfinite(tensors["return"]).all():
+            raise InputError("its open trajectories do not fit")
+        if np.any(np.diff(tensors["episode"]) <= 0):
+            raise InputError("its open trajectories are out of order")
+        columns = (np.split(tensors[name], np.cumsum(lengths)[:-1]) for name in ("observation", "action", "return"))
+        for episode, *parts in zip(tensors["episode"].tolist(), *columns, strict=True):
+            each = OpenTrajectory(episode, *parts)
+            self.datasets.rows(each.observations[-1], each.stage)  # raises if it does not fit
+            self.open.setdefault(each.stage, []).append(each)
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """What `pi` answers, as quickly as an episode would."""

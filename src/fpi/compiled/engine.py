@@ -107,6 +107,8 @@ def check_agent(agent: Agent) -> PAC | Regret:
             "compiled episodes know fpi.PAC and fpi.Regret with TileCoding or OneHot features; this is "
             f"{type(agent).__name__} with {type(agent.features).__name__}. Use the engine gymnasium."
         )
+    if isinstance(agent, PAC) and agent.settings.hindsight:
+        raise InputError("compiled episodes have no hindsight. Use the engine gymnasium, or an agent without it.")
     return agent
 
 

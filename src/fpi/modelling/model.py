@@ -52,12 +52,16 @@ class SmoothModel:
 
 
 def reward_bounds(experience: Experience, settings: ModelSettings) -> tuple[float, float]:
-    """Of one step; as given, else as seen with the 0 after an end, else (0, 1)."""
+    """Of one step: as given, else as seen with the 0 after an end; and 1 where no reward above 0 was seen in a table.
+
+    A table is explored until nothing untried can be better. Elsewhere the unknown is endless, and what was seen is
+    all there is to go by.
+    """
     if settings.reward_range is not None:
         return min(settings.reward_range[0], 0.0), max(settings.reward_range[1], 0.0)
-    low = min(0.0, *(each.rewards.min() for each in experience.episodes))
-    high = max(0.0, *(each.rewards.max() for each in experience.episodes))
-    return (float(low), float(high)) if low < high else (0.0, 1.0)
+    low = min(0.0, *(float(each.rewards.min()) for each in experience.episodes))
+    high = max(0.0, *(float(each.rewards.max()) for each in experience.episodes))
+    return (low, high) if high > 0 or (low < 0 and experience.features.states is None) else (low, 1.0)
 
 
 def fit_model(experience: Experience, settings: ModelSettings) -> SmoothModel | None:

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.smooth import factorise, gram
-from fpi.kernels.windows import Stages, best_window, imagine, sweep, value_of
+from fpi.kernels.smooth import factorise, gram, product, similarities_of, solve_lower, solve_upper
+from fpi.kernels.windows import Stages, best_window, imagine, step, sweep, value_of
 from fpi.modelling.known import add_to_net
 from fpi.modelling.model import SmoothModel
 
@@ -101,6 +101,9 @@ def _bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Float
 class FrozenStages:
     """FPI in the model."""
 
+    prefix: int = 3
+    """Actions at most that are tried at a state before the stages take over."""
+
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
         first = self._sweep(_bare_plan(model, horizon, pessimism, model.cover, self))
         points = add_to_net(model.cover, self._imagined(first), model.radius, MOST_POINTS)
@@ -140,9 +143,45 @@ class FrozenStages:
         given = np.append(kept, 0)  # not empty, for compiled code
         model = plan.model
         value, length, values = best_window(
-            model.dynamics, model.ends, plan.stages, z, min(depth, 3), given, len(kept), plan.margin, chosen
+            model.dynamics, model.ends, plan.stages, z, min(depth, self.prefix), given, len(kept), plan.margin, chosen
         )
         return Window(chosen[:length].copy(), value, values)
+
+
+@dataclass(frozen=True)
+class StationaryValues(FrozenStages):
+    """One discounted Q for all stages, by fitted Q iteration: what freezing stage by stage is compared with."""
+
+    discount: float = 0.98
+    rounds: int = 150
+
+    def _sweep(self, plan: Plan) -> Plan:
+        stages, (n, d) = plan.stages, plan.points.shape
+        actions = stages.means.shape[1]
+        factor = gram(stages.cover, np.zeros((1, 1)), np.zeros(n, np.int64), RIDGE)
+        factorise(factor)
+        rewards, later = np.empty((n, actions)), np.zeros((n, actions))
+        after = np.empty((n, actions, d))
+        unknown = stages.unknown / (1.0 - self.discount)
+        known = np.zeros((n, actions), np.bool_)
+        scratch = np.empty(plan.model.dynamics.points.shape[1])
+        for i, a in np.ndindex(n, actions):
+            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a], scratch)
+            rewards[i, a] = reward if sure else 0.0
+            known[i, a] = sure and not end and plan.distance(after[i, a]) <= 1.0
+            later[i, a] = 0.0 if end and sure else unknown
+        inputs = np.ascontiguousarray(after[known].T)
+        near = similarities_of(stages.cover, np.zeros((1, n)), np.zeros(known.sum(), np.int64), inputs, stages.rates)
+        weights, means = np.zeros((n, actions)), np.zeros(actions)
+        for _ in range(self.rounds):
+            later[known] = (means + product(near, weights)).max(axis=1)
+            targets = rewards + self.discount * later
+            means = targets.mean(axis=0)
+            weights = targets - means
+            solve_lower(factor, weights)
+            solve_upper(factor, weights)
+        stages.means[:], stages.weights[:] = means, weights.T
+        return replace(plan, targets=targets.T[None].copy())
 
 
 @dataclass(frozen=True)
@@ -182,6 +221,7 @@ class CrossEntropy:
 
 PLANNERS: dict[str, Planner] = {
     "frozen": FrozenStages(),
+    "stationary": StationaryValues(),
     "cem": CrossEntropy(),
     "shooting": CrossEntropy(candidates=300, rounds=1),
 }

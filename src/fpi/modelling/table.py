@@ -32,7 +32,7 @@ class TablePlan:
     values: Floats
     """(H, S, A)."""
     contradictions: int
-    """Times that an action led elsewhere than before: transitions are not deterministic, if there are any."""
+    """Transitions that led elsewhere than a later one: if there are any, they are not deterministic."""
     interval = 1
 
     def best(self, state: int, stage: int) -> int:
@@ -61,19 +61,17 @@ def plan_table(experience: Experience, bounds: tuple[float, float], pessimism: f
     assert states is not None
     after = np.full((states, actions), UNTRIED, np.int64)
     total, count = np.zeros((states, actions)), np.zeros((states, actions), np.int64)
-    contradictions = 0
-    for each in experience.episodes:
-        seen = each.observations[:, 0].astype(np.int64)
-        for t, (action, reward) in enumerate(zip(each.actions, each.rewards, strict=True)):
-            state, led = seen[t], seen[t + 1]
-            if each.terminated and t == len(each.actions) - 1:
-                led = END
-            contradictions += after[state, action] not in (UNTRIED, led)
-            after[state, action] = led
-            total[state, action] += reward
-            count[state, action] += 1
+    seen = [each.observations[:, 0].astype(np.int64) for each in experience.episodes]
+    states_before = np.concatenate([each[:-1] for each in seen])
+    led = np.concatenate([each[1:] for each in seen])
+    last = np.cumsum([len(each.actions) for each in experience.episodes]) - 1
+    led[last[[each.terminated for each in experience.episodes]]] = END
+    taken = states_before, np.concatenate([each.actions for each in experience.episodes])
+    after[taken] = led  # the newest counts
+    np.add.at(total, taken, np.concatenate([each.rewards for each in experience.episodes]))
+    np.add.at(count, taken, 1)
     rewards = total / np.maximum(count, 1)
     values = np.empty((experience.stages, states, actions))
     low, high = bounds
     sweep_table(after, rewards, high - pessimism * (high - low), values)
-    return TablePlan(after, rewards, values, int(contradictions))
+    return TablePlan(after, rewards, values, int((after[taken] != led).sum()))
