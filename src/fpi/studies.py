@@ -327,7 +327,7 @@ def first_elimination(setting: RunConfig, gap: float) -> int:
     2HΔ_l below the gap must be full, and a direction takes 4^l data."""
     theory = theory_of(setting)
     level = next(each for each in range(1, theory.max_level) if 2 * theory.horizon * theory.level_gap(each) < gap)
-    return theory.horizon * theory.dim * (4 ** (level + 1) - 4) // 3
+    return int(theory.horizon * theory.dim * (4 ** (level + 1) - 4) // 3)
 
 
 def cost(size: str) -> Study:
