@@ -44,7 +44,8 @@ def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool =
         if guide:
             each.plot(episodes, mean[-1] * np.sqrt(episodes / episodes[-1]), color=GREY, ls=":", label="slope 1/2")
         each.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    save(figure, path, f"Regret, mean and 95% interval over {len(lines[0].seeds)} seeds")
+    seeds = len(lines[0].seeds)
+    save(figure, path, f"Regret, mean and 95% interval over {seeds} seeds" if seeds > 1 else "Regret, one seed")
 
 
 def _line_styles(lines: Sequence[Line]) -> Iterator[tuple[Any, str]]:
