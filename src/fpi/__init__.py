@@ -24,6 +24,7 @@ _HOMES = {
     "ActionGrid": "fpi.envs",
     "evaluate": "fpi.evaluation",
     "check_agent": "fpi.testing",
+    "check_method": "fpi.testing",
     "JsonlLog": "fpi.callbacks",
     "TensorBoardLog": "fpi.callbacks",
 }
@@ -61,6 +62,7 @@ __all__ = [
     "TileCoding",
     "__version__",
     "check_agent",
+    "check_method",
     "evaluate",
     "load",
 ]
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
     from fpi.evaluation import evaluate
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.regression import PrefixRidge
-    from fpi.testing import check_agent
+    from fpi.testing import check_agent, check_method
 
 
 def __getattr__(name: str) -> Any:
