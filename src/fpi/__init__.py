@@ -25,6 +25,7 @@ _HOMES = {
     "ActionGrid": "fpi.envs",
     "evaluate": "fpi.evaluation",
     "check_agent": "fpi.testing",
+    "check_method": "fpi.testing",
     "JsonlLog": "fpi.callbacks",
     "TensorBoardLog": "fpi.callbacks",
 }
@@ -64,6 +65,7 @@ __all__ = [
     "TileCoding",
     "__version__",
     "check_agent",
+    "check_method",
     "evaluate",
     "load",
 ]
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
     from fpi.evaluation import evaluate
     from fpi.features import RBF, FeatureMap, Fourier, OneHot, TileCoding
     from fpi.regression import PrefixRidge
-    from fpi.testing import check_agent
+    from fpi.testing import check_agent, check_method
 
 
 def __getattr__(name: str) -> Any:

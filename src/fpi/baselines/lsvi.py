@@ -7,10 +7,10 @@ With the data (x_i, r_i, s'_i) of stage h, x = phi(s, a), and Lambda = ridge I +
     play      argmax_a Q_h(s, a)
 
 Assumes a linear MDP; its proof needs that backups of Q are linear in phi (Bellman completeness). With ridge = 1 and
-bonus = O~(d H) the regret is O~(d^{3/2} H^2 sqrt(K)). Smaller constants, as here, are covered by no theorem. All
-targets are new in every plan: when det Lambda of a stage may have doubled, and after `replan` episodes at the latest.
+bonus = O~(d H) the regret is O~(d^{3/2} H^2 sqrt(K)). Smaller constants, as here, are covered by no theorem. A plan,
+with all targets made anew, comes when det Lambda of a stage may have doubled, and after `replan` episodes at most.
 
-RLSVI (Osband, Van Roy and Wen, 2016) has noise instead of a bonus, w_h + N(0, sigma^2 Lambda^{-1}), new in every plan.
+RLSVI (Osband, Van Roy and Wen, 2016) has noise instead of a bonus: w_h + N(0, sigma^2 Lambda^{-1}), anew at every plan.
 
 FittedQ has neither and plays any action in one of ten steps; nothing is proved of it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -160,7 +160,7 @@ class Trap(Testbed):
     phase: int | None = None
     p: float = 0.2
     K: int = 2
-    bare: bool = False
+    bare: bool = field(default=False, repr=False)
 
     pays: ClassVar[float] = 0.5
     safe: ClassVar[float] = 0.5

@@ -2,7 +2,8 @@
 
 `check_agent` lets an agent learn in many short runs, looks on from the environment's side, and compares. It knows
 agents only by what all of them show: `learn`, `predict`, `policy`, `save`, `episodes`, `data_stored`, `actions`,
-`horizon`. `harness` lets agents learn, `checks` has what is asked of them.
+`horizon`. `harness` lets agents learn, `checks` has what is asked of them. `check_method` does the same for a method to
+compare with, see `fpi.baselines`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from fpi.envs import Env
 from fpi.errors import CheckFailed
 from fpi.testing.checks import CHECKS
 from fpi.testing.harness import CheckSkipped, Harness
+from fpi.testing.methods import MethodReport, check_method
+
+__all__ = ["AgentReport", "MethodReport", "check_agent", "check_method"]
 
 
 @dataclass(frozen=True)
