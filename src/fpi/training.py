@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import envs
-from fpi._validation import check_whole
+from fpi._interrupts import held
+from fpi._validation import check_whole, shown
 from fpi.data import Act
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
@@ -123,55 +124,85 @@ def learn(
 ) -> History:
     """Play and learn; see `fpi.PAC.learn`."""
     check_whole("episodes", episodes)
-    if seed is not None:
-        check_whole("seed", seed)
-        seed = int(seed)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {shown(callback)}; pass a function, which gets an fpi.training.Episode.")
+    rows: list[tuple[float, int, int, int]] = []
+    with held.often(), first_seed(learner, seed):
+        training_state, seed, env_actions = _begin(learner, env, seed)
+        name, inner = training_state.environment, env.unwrapped  # whose generator is asked for after every episode
+        with bar(learner, episodes if progress else 0) as tick:
+            for _ in range(episodes):
+                number = training_state.episodes
+                watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
+                before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
+                observation = envs.reset(env, seed)
+                seed = None  # it seeds the first reset only
+                play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
+                uncounted = play.exploring, training_state.uncounted
+                training_state = TrainingState(
+                    training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
+                )
+                if number % COUNTED_TOGETHER == 0:
+                    training_state = training_state.counted(learner.horizon)
+                if watched:
+                    _watch(env, number, before, play, env_actions)
+                with held:
+                    learner.end_episode(training_state, _explored(learner, play))
+                rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
+                tick(1, play.total_reward, len(play.actions), play.covered_steps)
+                if callback is not None:
+                    if callback(_episode(learner, number, play)):
+                        break
+                    if get_generator(inner) != training_state.generator:  # the callback played in this environment
+                        set_generator(env, training_state.generator)
+        if not episodes and not training_state.episodes:
+            learner.end_episode(training_state, None)  # keeps the seed for the next call
+    returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return History(np.array(returns, np.float64), *(np.array(column, np.int64) for column in counts))
+
+
+def _begin(learner: Learner, env: Env, seed: int | None) -> tuple[TrainingState, int | None, EnvActions]:
+    """Check that all fits; the state to go on from, what to seed the first reset with, and the actions."""
     env_actions = list_actions(env, learner)
     envs.check_horizon(env, learner.horizon)
     name = environment_name(env)
-    if learner.training_state.environment not in (None, name):
+    training_state = learner.training_state
+    if training_state.environment not in (None, name):
         raise EnvironmentMismatch(
-            f"this agent learned on {learner.training_state.environment} and is now given {name}. Its data would not "
-            "fit: use the same environment, or a new agent."
+            f"this agent learned on {training_state.environment} and is now given {name}. Its data would not fit: use "
+            "the same environment, or a new agent."
         )
-    training_state = replace(learner.training_state, environment=name)
-    if seed is None and not training_state.episodes:
-        seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
-    if seed is not None:
-        training_state = replace(training_state, seed=seed, generator=None)
-    else:
+    training_state = replace(training_state, environment=name)
+    seed = seed_to_begin_with(training_state, seed)
+    if seed is None:
         set_generator(env, training_state.generator)
+        return training_state, None, env_actions
+    return replace(training_state, seed=seed, generator=None), seed, env_actions
 
-    rows: list[tuple[float, int, int, int]] = []
-    inner = env.unwrapped  # whose generator is asked for after every episode
-    with bar(learner, episodes if progress else 0) as tick:
-        for _ in range(episodes):
-            number = training_state.episodes
-            watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
-            before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
-            observation, _ = env.reset(seed=seed)
-            seed = None  # it seeds the first reset only
-            play = _play(learner, env, training_state, observation, env_actions, watched or callback is not None)
-            uncounted = play.exploring, training_state.uncounted
-            training_state = TrainingState(
-                training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
-            )
-            if number % COUNTED_TOGETHER == 0:
-                training_state = training_state.counted(learner.horizon)
-            if watched:
-                _watch(env, number, before, play, env_actions)
-            learner.end_episode(training_state, _explored(learner, play))
-            rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
-            tick(1, play.total_reward, len(play.actions), play.covered_steps)
-            if callback is not None:
-                if callback(_episode(learner, number, play)):
-                    break
-                if get_generator(inner) != training_state.generator:  # the callback played in this environment
-                    set_generator(env, training_state.generator)
-    if not episodes and seed is not None and not training_state.episodes:
-        learner.end_episode(training_state, None)  # keeps the seed for the next call
-    returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return History(np.array(returns, np.float64), *(np.array(column, np.int64) for column in counts))
+
+def seed_to_begin_with(training_state: TrainingState, seed: int | None) -> int | None:
+    """The seed given, that of a first episode, or None where the generator goes on."""
+    return (None if training_state.episodes else training_state.seed) if seed is None else int(seed)
+
+
+@contextlib.contextmanager
+def first_seed(learner: Learner, seed: int | None) -> Iterator[None]:
+    """The seed of a first episode, given or new, is kept at once: after Ctrl-C in that episode `learn` goes on with it.
+
+    After an error the learner is as it was, without a seed.
+    """
+    before = learner.training_state
+    if seed is not None:
+        check_whole("seed", seed)
+    if not before.episodes:
+        chosen = next(each for each in (seed, before.seed, int.from_bytes(os.urandom(4))) if each is not None)
+        learner.training_state = replace(before, seed=int(chosen))
+    try:
+        yield
+    except Exception:
+        if not learner.training_state.episodes:
+            learner.training_state = before
+        raise
 
 
 @dataclass
@@ -210,20 +241,26 @@ def _play(
     terminated = truncated = False
     try:
         for stage in range(learner.horizon):
+            action, explores = act(observation, stage)
             if keep:
                 observations.append(np.array(observation))
-            action, explores = act(observation, stage)
-            observation, reward, terminated, truncated, _ = step(env_actions[action])
+            answer = step(env_actions[action])
+            try:
+                observation, reward, terminated, truncated, _ = answer
+                ended = bool(terminated or truncated)
+            except (TypeError, ValueError):
+                raise envs.wrong_step(answer) from None
             actions.append(action)
             exploring.append(1 if explores else 0)
             rewards.append(reward)  # type: ignore[arg-type]
-            if terminated or truncated:
+            if ended:
                 break
     except InputError as error:
         raise EnvironmentMismatch(
             f"at step {stage} of episode {training_state.episodes + 1}: {error} The agent is as it was before this "
             "episode."
         ) from error
+    end = envs.checked_end(terminated, truncated)
     ret = _checked_return(learner.rewards, rewards, training_state.episodes)
     if truncated and not terminated and len(actions) < learner.horizon:
         raise EnvironmentMismatch(
@@ -231,7 +268,7 @@ def _play(
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(actions)} or less."
         )
-    return _Play(actions, rewards, ret, observations, (bool(terminated), bool(truncated)), exploring)
+    return _Play(actions, rewards, ret, observations, end, exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -247,10 +284,10 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
             allowed.check(float(reward), step)
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise EnvironmentMismatch(
-                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is not a number. Let the "
-                "environment return floats."
+                f"in episode {number + 1}: the reward at step {step} is {shown(reward)}, which is not a "
+                "number. Let the environment return floats."
             ) from None
     rewards[:] = map(float, rewards)
     return math.fsum(rewards)

@@ -120,7 +120,7 @@ def _play(text: str, tasks: Sequence[tuple[Any, ...]], workers: int | None) -> l
 
 
 def _write(folder: Path, name: str, found: Sequence[Line]) -> None:
-    from fpi import compare
+    from fpi import _files, compare
 
-    (folder / f"{name}.csv").write_text(compare.to_csv(found))
-    (folder / f"{name}.json").write_text(compare.to_json(found))
+    _files.write_bytes(folder / f"{name}.csv", compare.to_csv(found).encode())
+    _files.write_bytes(folder / f"{name}.json", compare.to_json(found).encode())

@@ -10,6 +10,8 @@ import math
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
-from fpi.errors import FpiError, NondeterminismWarning
+from fpi.errors import DamagedResults, FpiError, InputError, NondeterminismWarning
 from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.study import Job, probe_episodes
 from fpi.history import ATTRIBUTES
@@ -65,7 +67,9 @@ class Run:
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
-        self.agent = job.setting.make_agent() if checkpoint is None else _from_bytes(checkpoint.model)
+        self.agent = job.setting.make_agent()
+        if checkpoint is not None:
+            self.agent = _restored(checkpoint, self.agent, job.seed)
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
         self.rows["probe.episode"] = np.zeros(0, np.int64)
         self.rows["probe.data"] = np.zeros((0, self.agent.horizon), np.int64)
@@ -77,7 +81,8 @@ class Run:
         if checkpoint is not None:
             self.rows = checkpoint.rows
             if self.log is not None:
-                self.log.restore(checkpoint.log)
+                with _named():
+                    self.log.restore(checkpoint.log)
             self.seconds, self.warnings = checkpoint.meta["seconds"], list(checkpoint.meta["warnings"])
 
     @property
@@ -145,7 +150,25 @@ def _to_bytes(agent: Agent) -> bytes:
         return Path(folder, "agent.fpi").read_bytes()
 
 
-def _from_bytes(content: bytes) -> Agent:
-    with TemporaryDirectory() as folder:
-        Path(folder, "agent.fpi").write_bytes(content)
-        return load(Path(folder, "agent.fpi"))
+def _restored(checkpoint: Checkpoint, new: Agent, seed: int) -> Agent:
+    """The agent of a checkpoint, which must be such a one as a new agent of the same run."""
+    with _named(), TemporaryDirectory() as folder:
+        Path(folder, "agent.fpi").write_bytes(checkpoint.model)
+        agent = load(Path(folder, "agent.fpi"))
+        described = [(type(each), each.settings, each.datasets.config) for each in (agent, new)]
+        learned = agent.training_state.episodes, agent.training_state.seed
+        if learned != (checkpoint.episodes, seed) or described[0] != described[1]:
+            raise InputError("its agent is another than that of its rows")
+        return agent
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """What cannot be restored is the checkpoint's fault."""
+    try:
+        yield
+    except FpiError as error:
+        raise DamagedResults(
+            f"checkpoint.fpi is damaged: {str(error).rstrip('.')}. Delete the folder of this run and give the same "
+            "command again: only this run is played anew."
+        ) from error
