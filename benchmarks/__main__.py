@@ -3,7 +3,8 @@
 Tables of the documentation have names too. `python -m benchmarks --write` puts them, all or those named, into docs/;
 `pictures` draws those of docs/verify.md.
 
-`python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead.
+`python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
+`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md).
 """
 
 import argparse
@@ -32,6 +33,7 @@ from benchmarks import (
     tables,
     testbeds,
 )
+from benchmarks.faults import campaign
 
 BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "startup": startup.run,
@@ -64,6 +66,8 @@ def _print(lines: Iterator[str]) -> None:
 def main() -> None:
     if sys.argv[1:2] == ["compare-versions"]:
         sys.exit(compare_versions.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["faults"]:
+        sys.exit(campaign.main(sys.argv[2:]))
     known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from fpi import model_files
+from fpi.experiment.study import probe_episodes
 
 # Reward at the start, at the end, and the share of stale data at the end.
 SHAPES = {"exact": (40, 190, 0.0), "last-20": (40, 130, 0.2), "never": (40, 100, 0.4)}
@@ -73,25 +74,29 @@ def write_run(folder, config, seed):
     done = np.linspace(0, 1, episodes)
     level = scale * (first + (last - first) * (1 - np.exp(-4 * done))) * chance.normal(1, 0.1)
     length = np.clip(chance.normal(level, 0.2 * level), 1, horizon).astype(np.int32)
-    probes = np.arange(1, 12)
+    ends = np.array(probe_episodes(episodes))
+    probes = np.arange(1, 1 + len(ends))
     rows = {
         "return": length.astype(np.float64),
         "length": length,
         "stored_stage": np.where(chance.random(episodes) < 1 - done, length // 2, -1).astype(np.int32),
         "covered_steps": (length * np.sqrt(done)).astype(np.int32),
-        "probe.episode": episodes * probes // 11,
+        "probe.episode": ends,
         "probe.stale": stale * probes / 11,
         "probe.data": np.outer(probes * episodes // 300, 1 + np.arange(horizon) % 7 * 2),
     }
     folder.mkdir(parents=True)
     model_files.write(folder / "rows.safetensors", rows, {"id": folder.name})
     manifest = {
+        "id": folder.name,
+        "setting": config,
         "seed": seed,
         "engine": "compiled",
         "started": "2026-01-01T10:00:00",
         "finished": "2026-01-01T10:01:00",
         "seconds": 60.0,
         "steps": int(length.sum()),
+        "warnings": [],
         "revision": "0123abcd",
         "versions": {"fpi": "0.1.0"},
     }

@@ -383,7 +383,7 @@ class Alarm:
             frame = frame.f_back
         if frame is not None:
             self.rang = True
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_ctrl_c_by_a_signal_at_random_moments(file_of):

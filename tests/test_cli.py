@@ -23,6 +23,7 @@ from literal import pick
 from typer.testing import CliRunner
 
 import fpi
+from fpi import _files
 from fpi.algorithms import Agent
 from fpi.cli import app, gif, model_environment, train_options, training_run
 from fpi.settings import by_name
@@ -416,6 +417,79 @@ def test_force_starts_anew():
     train("--log", "m.jsonl", "--force", episodes=5)
     assert fpi.load("model.fpi").episodes == 5
     assert logged("m.jsonl") == list(range(5))
+
+
+# Killed, and two at once
+
+
+def test_the_checkpoint_of_a_killed_run_goes_on_with_the_same_command():
+    train("--log", "m.jsonl", episodes=8)
+    agent = fpi.load("model.fpi")
+    agent.notes[train_options.UNFINISHED] = True  # as a checkpoint has, until the run comes to its end
+    agent.save("model.fpi")
+    text = train("--log", "m.jsonl", "--engine", "gymnasium", episodes=20)
+    assert "model.fpi was left by a run that was killed after 8 episodes" in text
+    train(model="whole.fpi", episodes=20)
+    assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
+    assert logged("m.jsonl") == list(range(20))
+    assert "already exists" in train(episodes=30, code=2)  # it came to its end
+
+
+def test_checkpoints_say_that_they_are_not_the_end(monkeypatch):
+    seen = []
+    save = Agent.save
+
+    def watched(agent, path):
+        seen.append((agent.episodes, agent.notes.get(train_options.UNFINISHED)))
+        save(agent, path)
+
+    monkeypatch.setattr(Agent, "save", watched)
+    train("--checkpoint-every", 4, episodes=10)
+    assert seen == [(4, True), (8, True), (10, None)]
+
+
+def test_the_log_of_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew():
+    train("--log", "m.jsonl", episodes=8)
+    Path("model.fpi").unlink()
+    assert "--log m.jsonl already exists" in train("--log", "m.jsonl", code=2)
+    for name in ("model.fpi", "m.jsonl"):
+        _files.lock_of(Path(name)).touch()  # what a killed process leaves
+    train("--log", "m.jsonl", episodes=5)
+    assert logged("m.jsonl") == list(range(5))
+    assert not list(Path().glob(".fpi-*"))
+
+
+@pytest.mark.process
+def test_two_commands_do_not_write_one_file(folder):
+    words = [FPI, "train", "CartPole-v1", *SMALL, "--episodes", "1000000", "--out", "m.fpi", "--log", "l.jsonl"]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for((folder / "l.jsonl").exists, first)
+    for model, log, named in (("m.fpi", "other.jsonl", "m.fpi"), ("other.fpi", "l.jsonl", "l.jsonl")):
+        text = fpi_("train", "CartPole-v1", "--out", model, "--log", log, "--force", code=2)
+        assert f"another `fpi train` is at work on {named}. Wait for it, stop it, or choose another name." in text
+    first.kill()
+    first.communicate()
+    done = logged("l.jsonl") if Path("l.jsonl").read_text().endswith("\n") else []
+    train("--log", "l.jsonl", model="m.fpi", episodes=5)  # nothing was saved yet: it begins anew, without --force
+    assert logged("l.jsonl") == list(range(5)) and done == list(range(len(done)))
+
+
+# Where the output goes
+
+
+def in_a_shell(line, **environment):
+    return subprocess.run(["sh", "-c", line], env=os.environ | environment, capture_output=True, text=True)
+
+
+@pytest.mark.process
+def test_full_and_closed_output_ascii_terminals_and_a_folder_that_is_gone():
+    full = in_a_shell(f"{FPI} --version > /dev/full")
+    assert (full.returncode, full.stderr.count("\n")) == (2, 1) and "No space left on device" in full.stderr
+    assert in_a_shell(f"{FPI} --version >&- 2>&-").returncode == 0
+    ascii_only = in_a_shell(f"{FPI} reproduce --help", PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert ascii_only.returncode == 0 and "Q^\\u03c0" in ascii_only.stdout
+    gone = in_a_shell(f"mkdir gone && cd gone && rmdir ../gone && {FPI} train CartPole-v1 --out model.fpi")
+    assert gone.returncode == 2 and "does not exist any more" in gone.stderr and "Traceback" not in gone.stderr
 
 
 # Stopping

@@ -1,5 +1,6 @@
 """The runner: the same rows whatever happens, files that survive a kill, statistics that say no more than they know."""
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -15,13 +16,15 @@ import numpy as np
 import pytest
 
 import fpi
+from benchmarks.faults.folders import Here
 from fpi import model_files
 from fpi.algorithms import PAC
-from fpi.errors import InputError, SaveError
+from fpi.errors import DamagedResults, InputError, SaveError
 from fpi.experiment import Claim, RunConfig, Study, run_study, storage
+from fpi.experiment import run as run_module
 from fpi.experiment.backends import Local
-from fpi.experiment.run import run_slice
-from fpi.experiment.scheduler import RunFailed
+from fpi.experiment.run import Checkpoint, run_slice
+from fpi.experiment.scheduler import RunFailed, slice_length
 from fpi.experiment.study import CLAIM_KINDS, Job, probe_episodes
 from fpi.report import claims, results
 
@@ -325,9 +328,7 @@ def test_damaged_files_are_named(tmp_path):
     run_study(small, tmp_path, backend=Local(1, start="fork"))
     path = next(tmp_path.glob("runs/*/rows.safetensors"))
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(
-        fpi.errors.ModelFileError, match=r"rows.safetensors is damaged.*Delete the folder .*seed-000 and"
-    ):
+    with pytest.raises(DamagedResults, match=r"rows.safetensors is damaged.*Delete the folder .*seed-000 and"):
         results.read(tmp_path)
     whole = rows_of_one(small, tmp_path / "other")
     path.unlink()
@@ -335,8 +336,27 @@ def test_damaged_files_are_named(tmp_path):
     assert path.read_bytes() == whole
     for content in ("{", "[]"):
         path.with_name("manifest.json").write_text(content)
-        with pytest.raises(InputError, match="manifest.json cannot be read"):
+        with pytest.raises(DamagedResults, match="manifest.json is damaged"):
             run_study(small, tmp_path)
+
+
+def test_long_runs_are_kept_less_often():
+    def after(seconds):
+        return Checkpoint({}, {"seconds": seconds})
+
+    lengths = [slice_length(after(seconds), 2.0, 2.0) for seconds in (0, 99, 150, 1_000, 86_400)]
+    assert lengths == [2.0, 2.0, 3.0, 20.0, 60.0] and slice_length(None, 2.0, 2.0) == 2.0
+
+
+def test_a_clock_set_back_and_a_computer_that_slept_change_nothing(undisturbed, monkeypatch, tmp_path):
+    ticks = itertools.count()
+    clock = lambda: next(ticks) * 0.01 + 30_000 * (next(ticks) > 30)  # noqa: E731  # eight hours at once
+    monkeypatch.setattr(run_module.time, "perf_counter", clock)
+    years = iter(range(2030, 1970, -1))
+    monkeypatch.setattr(storage, "_now", lambda: f"{next(years)}-01-01T00:00:00+00:00")
+    run_study(study(), tmp_path, backend=Here())
+    assert rows(tmp_path) == rows(undisturbed)
+    assert len(list(results.read(tmp_path).runs)) == 4
 
 
 def rows_of_one(small, out):

@@ -9,7 +9,7 @@ import result_folders
 
 from fpi import model_files
 from fpi.cli import study_report
-from fpi.errors import InputError, ModelFileError
+from fpi.errors import DamagedResults, InputError
 from fpi.report import figures, read
 from fpi.statistics import CURVE_RESAMPLES, bootstrap_interval
 
@@ -74,10 +74,10 @@ def test_unfinished_runs_are_left_out(folder):
 def test_damaged_files_are_named(folder):
     rows = folder / "runs" / "CartPole-v1--never--seed-002" / "rows.safetensors"
     rows.write_bytes(rows.read_bytes()[:100])
-    with pytest.raises(ModelFileError, match="CartPole-v1--never--seed-002.* Delete the folder"):
+    with pytest.raises(DamagedResults, match="CartPole-v1--never--seed-002.* Delete the folder"):
         read(folder)
     (folder / "study.json").write_text("{")
-    with pytest.raises(InputError, match="study.json cannot be read"):
+    with pytest.raises(DamagedResults, match="study.json is damaged"):
         read(folder)
     (folder / "study.json").unlink()
     with pytest.raises(InputError, match="has no study.json. A folder of results is made by `fpi reproduce`"):
@@ -89,7 +89,7 @@ def test_rows_without_a_column_are_named(folder):
     rows, meta = model_files.read(path)
     del rows["length"]
     model_files.write(path, rows, meta)
-    with pytest.raises(InputError, match="never--seed-002 does not hold the rows of a run. Delete"):
+    with pytest.raises(DamagedResults, match="never--seed-002.* has no column length of 1,100 rows.*Delete"):
         read(folder)
 
 

@@ -12,6 +12,7 @@ from test_experiment import CARTPOLE, rows, study
 from fpi.errors import InputError
 from fpi.experiment import run_study
 from fpi.experiment.backends import Local, Ray
+from fpi.experiment.run import RunFailed
 
 pytestmark = pytest.mark.process
 
@@ -54,6 +55,32 @@ def test_a_killed_node_costs_a_retry_and_nothing_else(cluster, tmp_path):
     assert killed and slots[0] == 2
     run_study(STUDY, tmp_path / "here", backend=Local(1, start="fork"))
     assert rows(tmp_path / "ray") == rows(tmp_path / "here") and len(rows(tmp_path / "ray")) == 2
+
+
+class FullStore:
+    """A Ray whose object store is full, or whose head is gone."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+        class RayTaskError(RayError):
+            pass
+
+    def remote(self, *_):
+        raise self.exceptions.RayError("Failed to put object in the store: it is full")
+
+    def wait(self, _):
+        raise ConnectionError("GCS is gone")
+
+
+def test_what_the_cluster_fails_at_is_named():
+    backend = Ray()
+    backend._ray = backend._run_slice = FullStore()
+    with pytest.raises(RunFailed, match="cluster failed: Failed to put object.*it is full. Progress is saved"):
+        backend.submit(STUDY.jobs("gymnasium")[0], None, 1.0)
+    with pytest.raises(RunFailed, match="cluster failed: GCS is gone"):
+        backend.next()
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path):

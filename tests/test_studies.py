@@ -298,6 +298,31 @@ def test_bad_fields_are_named(changes, what):
         studies.from_data("mine", {**OWN, **changes})
 
 
+def test_a_file_that_runs_code_must_be_trusted(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('env = "this:Apple-v0"\nepisodes = 2\n')
+    with pytest.raises(InputError, match=r"this:Apple-v0, and making that imports this, which runs .* add --trust"):
+        studies.read(path)
+    assert "this" not in sys.modules
+    assert studies.read(path, trust=True).settings
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a = " + "[" * 5_000, "mine.toml is not a study"),
+        (".".join("a" * 100) + " = 1", "nested too deep"),
+        ("a = '" + "x" * 2**20 + "'", "at most 1,048,576 are read"),
+        ('env = "CartPole-v1"\nepisodes = 2\nseeds = 1_000_000_000_000', "more than 100,000 runs"),
+    ],
+)
+def test_files_that_ask_for_too_much_are_named(tmp_path, content, says):
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=says):
+        studies.read(path)
+
+
 def test_missing_fields_and_bad_toml_are_named(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('algorithm = "PAC"\n')

@@ -7,6 +7,8 @@ and says how sure it is.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fpi._interrupts import held
+
 __version__ = "0.1.0"
 
 # Heavy modules load when their names are first used, so that `import fpi` is quick.
@@ -81,13 +83,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"fpi.{name}")
-    else:
+    if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'fpi' has no attribute {name!r}")
-    globals()[name] = value
+    with held:  # numba is not to be imported by half
+        module = importlib.import_module(_HOMES.get(name, f"fpi.{name}"))
+    value = globals()[name] = getattr(module, name) if name in _HOMES else module
     return value
 
 

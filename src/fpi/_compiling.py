@@ -17,6 +17,8 @@ from typing import Any
 
 from numba import config, njit, types
 
+from fpi._interrupts import held
+
 PACKAGE = __name__.partition(".")[0]
 FOLDER = Path(__file__).parent
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]+)|import[ \t]+([\w.]+))", re.M)
@@ -41,11 +43,26 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     dispatcher = njit(cache=True, **options)(function)
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if not hasattr(file, "_source_stamp"):  # another numba: rather compile in every process than run stale code
-        return njit(**options)(function)
+        return _whole(njit(**options)(function))
     file._source_stamp = stamp(function.__module__)
     template = dispatcher.get_call_template
     dispatcher.get_call_template = lambda args, kws: template(tuple(map(types.unliteral, args)), kws)
+    return _whole(dispatcher)
+
+
+def _whole(dispatcher: Any) -> Any:
+    """Let Ctrl-C wait while a function is compiled or loaded, at the first call of each kind."""
+    for name in ("_compile_for_args", "compile"):
+        setattr(dispatcher, name, _held(getattr(dispatcher, name)))
     return dispatcher
+
+
+def _held(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with held:
+            return function(*arguments)
+
+    return call
 
 
 @cache

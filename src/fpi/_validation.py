@@ -21,18 +21,27 @@ def is_real(number: Any) -> bool:
     return (floating or is_whole(number)) and bool(abs(number) <= LARGEST)  # false for NaN too
 
 
+def shown(value: Any) -> str:
+    """A value in an error text."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out numbers of thousands of digits
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
 def check_whole(name: str, number: Any, least: int = 0, bits: int = 63) -> int:
     """A whole number from `least` to 2**bits - 1."""
     if is_whole(number) and least <= number < 2**bits:
         return int(number)
     wanted = f"below 2**{bits}" if is_whole(number) and number > least else f"of at least {least}"
-    raise InputError(f"{name} is {number!r}; pass a whole number {wanted}.")
+    raise InputError(f"{name} is {shown(number)}; pass a whole number {wanted}.")
 
 
 def check_real(name: str, number: Any, wanted: str, fits: Callable[[float], bool]) -> float:
     """A number that fits; `wanted` says in words which do."""
     if not (is_real(number) and fits(number)):
-        raise InputError(f"{name} is {number!r}; pass {wanted}.")
+        raise InputError(f"{name} is {shown(number)}; pass {wanted}.")
     return float(number)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi._files import as_path
 from fpi.errors import InputError, SaveError, importing
 from fpi.testbeds import Testbed
 from fpi.training import Episode
@@ -71,7 +72,7 @@ class JsonlLog(_Log):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "the log")
         with _writing(self.path):
             if self.path.exists() and not self.path.is_file():  # a device might be read for ever
                 raise OSError("not an ordinary file")
@@ -128,7 +129,7 @@ class TensorBoardLog(_Log):
         with importing("tensorboard", "A log for TensorBoard needs tensorboard"):
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "the log")
         self._events, self._summaries = event_pb2, summary_pb2
         with _writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)

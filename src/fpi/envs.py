@@ -21,6 +21,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from fpi._validation import shown
 from fpi.errors import EnvironmentMismatch, InputError, MissingExtra
 
 Env: TypeAlias = gym.Env[Any, Any]
@@ -311,12 +312,49 @@ def _random_observations(env: Env) -> Iterator[Any]:
     """Observations of random actions, episode after episode without end; the same at every call."""
     actions = copy.deepcopy(env.action_space)
     actions.seed(0)
-    start = env.reset(seed=0)[0]
+    start = reset(env, seed=0)
     while True:
         yield start
         for observation, *_ in rollout(env, start, lambda *_: actions.sample(), MEASURED_STEPS):
             yield observation
-        start = env.reset()[0]
+        start = reset(env)
+
+
+def reset(env: Env, seed: int | None = None) -> Any:
+    """The first observation of an episode; what is not as Gymnasium has it is an EnvironmentMismatch."""
+    answer = env.reset(seed=seed)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise EnvironmentMismatch(
+            f"reset of the environment gave {shown(answer)}, and not a pair (observation, info) as Gymnasium's. "
+            "Repair it, or wrap an environment of the older kind."
+        )
+    return answer[0]
+
+
+def wrong_step(answer: Any) -> EnvironmentMismatch:
+    """What to raise where a step did not give five things."""
+    return EnvironmentMismatch(
+        f"step of the environment gave {shown(answer)}, and not (observation, reward, terminated, truncated, info) "
+        "as Gymnasium's. Repair it, or wrap an environment of the older kind."
+    )
+
+
+def checked_end(terminated: Any, truncated: Any) -> tuple[bool, bool]:
+    """The two flags of a step, which must be true or false: a text is always true."""
+    for name, value in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(value, bool | np.bool_ | int | np.integer):
+            raise EnvironmentMismatch(f"{name} is {shown(value)}; let the environment return True or False.")
+    return bool(terminated), bool(truncated)
+
+
+def checked_reward(reward: Any) -> float:
+    """A reward as a float; an EnvironmentMismatch if it is no number."""
+    try:
+        return float(reward)
+    except (TypeError, ValueError, OverflowError):
+        raise EnvironmentMismatch(
+            f"a reward is {shown(reward)}, which is not a number. Let the environment return floats."
+        ) from None
 
 
 def rollout(
@@ -327,8 +365,12 @@ def rollout(
     Yields what `env.step` returns at each of them, without `info`.
     """
     for stage in range(steps):
-        observation, reward, terminated, truncated, _ = env.step(act(observation, stage))
-        yield observation, float(reward), bool(terminated), bool(truncated)
+        answer = env.step(act(observation, stage))
+        if not (isinstance(answer, tuple) and len(answer) == 5):
+            raise wrong_step(answer)
+        observation, reward, *flags, _ = answer
+        terminated, truncated = checked_end(*flags)
+        yield observation, checked_reward(reward), terminated, truncated
         if terminated or truncated:
             return
 

@@ -20,6 +20,10 @@ class ModelFileError(FpiError, ValueError):
     """A model file is damaged, written by a newer version, not an fpi file, or incompatible with the arguments."""
 
 
+class DamagedResults(InputError):
+    """A folder of results holds a file that fpi did not write, or not the whole of it. Nothing in it was changed."""
+
+
 class SaveError(FpiError, OSError):
     """A file could not be written; what stood there before is intact."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fpi import envs
-from fpi._validation import check_whole
+from fpi._validation import check_whole, shown
 from fpi.envs import Env
 from fpi.errors import InputError
 from fpi.history import Evaluation
@@ -57,11 +57,16 @@ def evaluation_episodes(
     agent: Player, env: Env, episodes: int, seed: int
 ) -> Iterator[Iterator[tuple[float, bool | None]]]:
     """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
+    missing = [name for name in ("actions", "horizon", "predict") if not hasattr(agent, name)]
+    if missing:
+        raise InputError(
+            f"the agent is {shown(agent)}, which has no {missing[0]}. Pass an agent of fpi, or one like it."
+        )
     env = with_grid(env, agent)
     env_actions = list_actions(env, agent)
     envs.check_horizon(env, agent.horizon)
     for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
-        observation, _ = env.reset(seed=int(start))
+        observation = envs.reset(env, int(start))
         yield _policy_steps(agent, env, number, observation, env_actions)
 
 

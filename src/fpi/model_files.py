@@ -38,9 +38,14 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 _BLANK_DIGEST = "0" * 64
 
 
-def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object]) -> None:
-    """Write tensors and JSON to `path`; the file there before stays whole until the new one is complete."""
-    path = Path(os.path.realpath(path))  # through a link, so that the link stays a link
+def write(
+    path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, object], follow: bool = True
+) -> None:
+    """Write tensors and JSON to `path`; the file there before stays whole until the new one is complete.
+
+    A link stays a link, and what it leads to is replaced; without `follow` the link is.
+    """
+    path = _files.resolved(_files.as_path(path)) if follow else Path(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise SaveError(f"Could not save to {path}: it is not an ordinary file. Choose another name.")
     chunks = _encode(tensors, meta)
@@ -49,14 +54,17 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
             f"Could not save to {path}: the model is larger than load accepts ({MAX_FILE_BYTES:,} bytes, "
             f"{MAX_HEADER_BYTES:,} of them header). Nothing was written; save a smaller model."
         )
-    with _files.replacing(path) as temporary, temporary.open("xb") as file:
+    with _files.replacing(path) as temporary, temporary.open("wb") as file:
         file.writelines(chunks)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read back what `write` wrote; any other content is a ModelFileError that says what is wrong."""
-    path = Path(path)
-    data = _bytes_of(path)
+def read(path: str | os.PathLike[str], follow: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read back what `write` wrote; any other content is a ModelFileError that says what is wrong.
+
+    So is a symbolic link, unless it is to be followed.
+    """
+    path = _files.as_path(path)
+    data = _bytes_of(path, follow)
     prefix, header = data[:8], data[8 : 8 + _header_length(path, data)]
     try:
         entries = deserialize(data)  # type: ignore[no-untyped-call]
@@ -131,17 +139,11 @@ def _digest(chunks: Iterable[bytes | memoryview]) -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(path: Path) -> bytes:
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for ever
+def _bytes_of(path: Path, follow: bool) -> bytes:
+    if os.path.exists(path) and not os.path.isfile(path):
         raise ModelFileError(f"{path} is a folder or a device. Pass a file that an agent saved.")
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MAX_FILE_BYTES:
-                raise ModelFileError(
-                    f"{path} has {size:,} bytes; a model file has at most {MAX_FILE_BYTES:,}. Check the path."
-                )
-            return file.read(size)
+        return _files.read_bytes(_files.resolved(path) if follow else path, MAX_FILE_BYTES)
     except OSError as error:
         raise ModelFileError(f"Could not read {path}: {error.strerror}. Check the path.") from error
 

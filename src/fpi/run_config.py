@@ -53,7 +53,7 @@ class RunConfig:
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
         check_whole("episodes", self.episodes, least=1)
-        if self.is_method:
+        if self.is_method and ":" not in self.algorithm:  # what others wrote is imported when it is run, not read
             _find_method(self.algorithm)
         if self.function_class is not None:
             _check("function_class", self.function_class, Mapping, "a table")

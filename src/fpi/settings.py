@@ -13,7 +13,7 @@ from fpi._validation import check_real, check_whole
 from fpi.errors import InputError
 
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
-MOST_CELLS = 10_000_000
+MOST_CELLS = 1_000_000
 UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
 
 
@@ -158,7 +158,7 @@ class TheorySettings(Settings):
         float,
         Setting(
             "kappa: how far Q^pi may be from linear, divided by the span of rewards.",
-            _real("a finite number of at least 0", lambda x: x >= 0),
+            _real("0, or a finite number of at least 1e-100", lambda x: x == 0 or x >= 1e-100),
         ),
     ] = 0.0
     theta_bound: Annotated[

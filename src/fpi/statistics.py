@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fpi._validation import shown
 from fpi.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,12 @@ def bootstrap_interval(
     values: ArrayLike, statistic: Callable[..., Any] = np.mean, resamples: int = RESAMPLES
 ) -> Interval:
     """A statistic over seeds (rows), which takes an `axis` as `np.mean` does, with its bootstrap interval."""
-    rows = np.asarray(values, np.float64)
+    try:
+        rows = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"values are {shown(values)}, and not numbers, one or one row for each seed.") from error
+    if rows.ndim == 0 or not rows.size:
+        raise InputError(f"values are {shown(values)}; give a number, or a row of them, for each seed.")
     draws = np.random.default_rng(0).integers(len(rows), size=(resamples, len(rows)))
     low, high = np.quantile(statistic(rows[draws], axis=1), (0.025, 0.975), axis=0)
     return Interval(statistic(rows, axis=0), low, high)

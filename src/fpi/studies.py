@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fpi import testbeds
+from fpi import _files, testbeds
 from fpi.algorithms import PAC, Regret
 from fpi.algorithms.theory import Constants
 from fpi.errors import FpiError, InputError
-from fpi.experiment.study import SEPARATOR, Claim, Study
+from fpi.experiment.study import SEPARATOR, Claim, Study, check_runs
 from fpi.run_config import TESTBED, RunConfig
 
 SIZES = ("quick", "default", "full")
@@ -409,19 +409,36 @@ def smallest_size(name: str, claim: Claim) -> str:
 
 # --- studies of your own ----------------------------------------------------------------------------------------------
 
+MOST_BYTES = 2**20  # of a file
 _OWN = ("title", "seeds", "settings", "claims")
 
 
-def read(path: Path) -> Study:
-    """A study from a TOML file: what all settings have in common, and a table for each with what it has of its own."""
+def read(path: Path, trust: bool = False) -> Study:
+    """A study from a TOML file: what all settings have in common, and a table for each with what it has of its own.
+
+    An environment "module:Name" imports that module, which runs its code: only for files that are trusted.
+    """
+    takes = "It takes a TOML file, as in docs/reproduce.md."
     try:
-        content = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a study: {error}. It takes a TOML file, as in docs/reproduce.md.") from error
+        content = tomllib.loads(_files.read_bytes(_files.resolved(path), MOST_BYTES).decode())
+        if not _files.is_flat(content):
+            raise ValueError("it is nested too deep")
+    except OSError as error:
+        raise InputError(f"{path} is not a study: {error.strerror or error}. {takes}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a study: {error}. {takes}") from error
     try:
-        return from_data(path.stem, content)
+        study = from_data(path.stem, content)
     except FpiError as error:
         raise InputError(f"{path}: {error}") from error
+    for name, setting in study.settings.items():
+        module, colon, _ = setting.env.rpartition(":")
+        if colon and not trust:
+            raise InputError(
+                f"{path}: setting {name} plays {setting.env}, and making that imports {module}, which runs whatever "
+                "code stands there. If you know this file and that module, add --trust."
+            )
+    return study
 
 
 def from_data(name: str, content: Mapping[str, Any]) -> Study:
@@ -451,6 +468,7 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
         settings[names[label]] = setting
     seeds = content.get("seeds", 5)
     if isinstance(seeds, int) and not isinstance(seeds, bool):
+        check_runs(len(settings), seeds)
         seeds = range(seeds)
     if not isinstance(seeds, list | range):
         raise InputError(f"seeds is {seeds!r}; give their number, or a list of them.")

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import envs
-from fpi._validation import check_whole
+from fpi._interrupts import held
+from fpi._validation import check_whole, shown
 from fpi.data import Act, Trajectory
 from fpi.determinism import GeneratorState, get_generator, replay, set_generator
 from fpi.envs import Env, RewardRange
@@ -134,64 +135,94 @@ def learn(
 ) -> History:
     """Play and learn; see `fpi.PAC.learn`."""
     check_whole("episodes", episodes)
-    if seed is not None:
-        check_whole("seed", seed)
-        seed = int(seed)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {shown(callback)}; pass a function, which gets an fpi.training.Episode.")
     env = with_grid(env, learner)
-    env_actions = list_actions(env, learner)
-    envs.check_horizon(env, learner.horizon)
-    name = environment_name(env)
-    if learner.training_state.environment not in (None, name):
-        raise EnvironmentMismatch(
-            f"this agent learned on {learner.training_state.environment} and is now given {name}. Its data would not "
-            "fit: use the same environment, or a new agent."
-        )
-    training_state = replace(learner.training_state, environment=name)
-    if seed is None and not training_state.episodes:
-        seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
-    if seed is not None:
-        training_state = replace(training_state, seed=seed, generator=None)
-    else:
-        set_generator(env, training_state.generator)
-
     whole = cast(TrajectoryLearner, learner) if getattr(learner, "whole_episodes", False) else None
     rows: list[tuple[float, int, int, int]] = []
     stored: list[int] = []
-    inner = env.unwrapped  # whose generator is asked for after every episode
-    with bar(learner, episodes if progress else 0) as tick:
-        for _ in range(episodes):
-            number = training_state.episodes
-            watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
-            before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
-            observation, _ = env.reset(seed=seed)
-            seed = None  # it seeds the first reset only
-            keep = watched or callback is not None or whole is not None
-            play = _play(learner, env, training_state, observation, env_actions, keep)
-            uncounted = play.exploring, training_state.uncounted
-            training_state = TrainingState(
-                training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
-            )
-            if number % COUNTED_TOGETHER == 0:
-                training_state = training_state.counted(learner.horizon)
-            if watched:
-                _watch(env, number, before, play, env_actions, getattr(learner, "deterministic_rewards", False))
-            if whole is None:
-                learner.end_episode(training_state, _explored(learner, play))
-            else:
-                stored.append(whole.end_trajectory(training_state, _explored(learner, play), _trajectory(play)))
-            rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
-            tick(1, play.total_reward, len(play.actions), play.covered_steps)
-            if callback is not None:
-                if callback(_episode(learner, number, play)):
-                    break
-                if get_generator(inner) != training_state.generator:  # the callback played in this environment
-                    set_generator(env, training_state.generator)
-    if not episodes and seed is not None and not training_state.episodes:
-        learner.end_episode(training_state, None)  # keeps the seed for the next call
+    with held.often(), first_seed(learner, seed):
+        training_state, seed, env_actions = _begin(learner, env, seed)
+        name, inner = training_state.environment, env.unwrapped  # whose generator is asked for after every episode
+        with bar(learner, episodes if progress else 0) as tick:
+            for _ in range(episodes):
+                number = training_state.episodes
+                watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
+                before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
+                observation = envs.reset(env, seed)
+                seed = None  # it seeds the first reset only
+                keep = watched or callback is not None or whole is not None
+                play = _play(learner, env, training_state, observation, env_actions, keep)
+                uncounted = play.exploring, training_state.uncounted
+                training_state = TrainingState(
+                    training_state.seed, number + 1, get_generator(inner), name, training_state.visits, uncounted
+                )
+                if number % COUNTED_TOGETHER == 0:
+                    training_state = training_state.counted(learner.horizon)
+                if watched:
+                    _watch(env, number, before, play, env_actions, getattr(learner, "deterministic_rewards", False))
+                with held:
+                    if whole is None:
+                        learner.end_episode(training_state, _explored(learner, play))
+                    else:
+                        stored.append(whole.end_trajectory(training_state, _explored(learner, play), _trajectory(play)))
+                rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
+                tick(1, play.total_reward, len(play.actions), play.covered_steps)
+                if callback is not None:
+                    if callback(_episode(learner, number, play)):
+                        break
+                    if get_generator(inner) != training_state.generator:  # the callback played in this environment
+                        set_generator(env, training_state.generator)
+        if not episodes and not training_state.episodes:
+            learner.end_episode(training_state, None)  # keeps the seed for the next call
     returns, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
     lengths, stages, covered = (np.array(column, np.int64) for column in counts)
     several = None if whole is None else np.array(stored, np.int64)
     return History(np.array(returns, np.float64), lengths, stages, covered, several)
+
+
+def _begin(learner: Learner, env: Env, seed: int | None) -> tuple[TrainingState, int | None, EnvActions]:
+    """Check that all fits; the state to go on from, what to seed the first reset with, and the actions."""
+    env_actions = list_actions(env, learner)
+    envs.check_horizon(env, learner.horizon)
+    name = environment_name(env)
+    training_state = learner.training_state
+    if training_state.environment not in (None, name):
+        raise EnvironmentMismatch(
+            f"this agent learned on {training_state.environment} and is now given {name}. Its data would not fit: use "
+            "the same environment, or a new agent."
+        )
+    training_state = replace(training_state, environment=name)
+    seed = seed_to_begin_with(training_state, seed)
+    if seed is None:
+        set_generator(env, training_state.generator)
+        return training_state, None, env_actions
+    return replace(training_state, seed=seed, generator=None), seed, env_actions
+
+
+def seed_to_begin_with(training_state: TrainingState, seed: int | None) -> int | None:
+    """The seed given, that of a first episode, or None where the generator goes on."""
+    return (None if training_state.episodes else training_state.seed) if seed is None else int(seed)
+
+
+@contextlib.contextmanager
+def first_seed(learner: Learner, seed: int | None) -> Iterator[None]:
+    """The seed of a first episode, given or new, is kept at once: after Ctrl-C in that episode `learn` goes on with it.
+
+    After an error the learner is as it was, without a seed.
+    """
+    before = learner.training_state
+    if seed is not None:
+        check_whole("seed", seed)
+    if not before.episodes:
+        chosen = next(each for each in (seed, before.seed, int.from_bytes(os.urandom(4))) if each is not None)
+        learner.training_state = replace(before, seed=int(chosen))
+    try:
+        yield
+    except Exception:
+        if not learner.training_state.episodes:
+            learner.training_state = before
+        raise
 
 
 @dataclass
@@ -232,20 +263,26 @@ def _play(
     terminated = truncated = False
     try:
         for stage in range(learner.horizon):
+            action, explores = act(observation, stage)
             if keep:
                 observations.append(np.array(observation))
-            action, explores = act(observation, stage)
-            observation, reward, terminated, truncated, _ = step(env_actions[action])
+            answer = step(env_actions[action])
+            try:
+                observation, reward, terminated, truncated, _ = answer
+                ended = bool(terminated or truncated)
+            except (TypeError, ValueError):
+                raise envs.wrong_step(answer) from None
             actions.append(action)
             exploring.append(1 if explores else 0)
             rewards.append(reward)  # type: ignore[arg-type]
-            if terminated or truncated:
+            if ended:
                 break
     except InputError as error:
         raise EnvironmentMismatch(
             f"at step {stage} of episode {training_state.episodes + 1}: {error} The agent is as it was before this "
             "episode."
         ) from error
+    end = envs.checked_end(terminated, truncated)
     ret = _checked_return(learner.rewards, rewards, training_state.episodes)
     if truncated and not terminated and len(actions) < learner.horizon:
         raise EnvironmentMismatch(
@@ -253,8 +290,7 @@ def _play(
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(actions)} or less."
         )
-    last = np.array(observation)
-    return _Play(actions, rewards, ret, observations, last, (bool(terminated), bool(truncated)), exploring)
+    return _Play(actions, rewards, ret, observations, np.array(observation), end, exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -270,10 +306,10 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
             allowed.check(float(reward), step)
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise EnvironmentMismatch(
-                f"in episode {number + 1}: the reward at step {step} is {reward!r}, which is not a number. Let the "
-                "environment return floats."
+                f"in episode {number + 1}: the reward at step {step} is {shown(reward)}, which is not a "
+                "number. Let the environment return floats."
             ) from None
     rewards[:] = map(float, rewards)
     return math.fsum(rewards)

@@ -171,11 +171,12 @@ class Agent:
         """
         play = training.find_engine(engine)
         self.check_not_shifted()
-        self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
-        try:
-            return play(self, env, episodes, seed, progress, callback)
-        finally:
-            self._finish_pending()
+        with training.first_seed(self, seed):
+            self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
+            try:
+                return play(self, env, episodes, seed, progress, callback)
+            finally:
+                self._finish_pending()
 
     def check_not_shifted(self) -> None:
         """Raise InputError unless targets are as they are stored now."""

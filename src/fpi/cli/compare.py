@@ -277,7 +277,8 @@ def _all_of(text: str, tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any
 
 
 def _write(folder: Path, name: str, found: Sequence[Line]) -> None:
+    from fpi import _files
     from fpi.compare import bandit as compare
 
-    (folder / f"{name}.csv").write_text(compare.to_csv(found))
-    (folder / f"{name}.json").write_text(compare.to_json(found))
+    _files.write_bytes(folder / f"{name}.csv", compare.to_csv(found).encode())
+    _files.write_bytes(folder / f"{name}.json", compare.to_json(found).encode())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fpi._interrupts import never_raises
+
 
 @contextmanager
 def interruptible(when: str) -> Iterator[Callable[[], bool]]:
@@ -17,6 +19,7 @@ def interruptible(when: str) -> Iterator[Callable[[], bool]]:
     """
     asked = False
 
+    @never_raises
     def ask(*_: Any) -> None:
         nonlocal asked
         asked = True

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import sys
 import warnings
 from typing import Annotated, Any, TextIO
 
@@ -30,6 +33,22 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             typer.echo("Stopped.", err=True)
             raise typer.Exit(STOPPED) from error
+        except BrokenPipeError:
+            raise  # whoever read the output has seen enough
+        except OSError as error:
+            _complain("Error", _why(error))
+            raise typer.Exit(2) from error
+        except MemoryError as error:
+            _complain("Error", "there is not enough memory for this. Ask for fewer tiles, steps, seeds or workers.")
+            raise typer.Exit(2) from error
+
+
+def _why(error: OSError) -> str:
+    """An error of the system, in words."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the folder you are in does not exist any more. Change to another one."
+    where = "" if error.filename is None else f" ({error.filename})"
+    return f"{error.strerror or error}{where}. Look whether the disk is full, and where the output goes."
 
 
 def _show_warning(
@@ -55,8 +74,23 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The command `fpi`."""
-    app(prog_name="fpi")
+    """The command `fpi`, whatever its output is connected to."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed before the command began
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):  # file names and signs that the terminal does not know
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name="fpi")
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # Python would try once more
+            if not isinstance(error, BrokenPipeError):
+                _complain("Error", _why(error))
+                sys.exit(2)
 
 
 def _print_version(asked: bool) -> None:

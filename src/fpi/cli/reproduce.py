@@ -57,6 +57,9 @@ def reproduce(
         int | None, option("Runs at a time. Results do not depend on it.", "N", RUNNING, "all cores", min=1)
     ] = None,
     out: Annotated[Path | None, option("Folder for the results.", "DIR", FILES, "runs/STUDY-SIZE")] = None,
+    trust: Annotated[
+        bool, flag("--trust", "Let a TOML file name environments of other modules, whose code is run.", FILES)
+    ] = False,
 ) -> None:
     """Run one of the paper's experiments and report which of its claims hold.
 
@@ -83,14 +86,15 @@ def reproduce(
 
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     warnings.filterwarnings("ignore", ".*maximum and minimum values are equal", UserWarning)  # testbeds of one state
-    plan = _study(study, quick, full).resized(seeds, episodes)
+    plan = _study(study, quick, full, trust).resized(seeds, episodes)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     for line in _opening(plan, engine, place):
         console.say(line)
     command = _command(study, plan.size, engine)
     for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
         command += [] if value is None else [name, str(value)]
-    with interruptible("within some seconds") as stop:
+    command += ["--trust"] if trust else []
+    with interruptible("within a minute") as stop:
         whole = experiment.run_study(
             plan,
             place,
@@ -98,7 +102,7 @@ def reproduce(
             backend=_backend(backend, address, workers),
             progress=live_table,
             stop=stop,
-            command=shlex.join(command),
+            command=shlex.join(command).encode(errors="backslashreplace").decode(),
         )
         if stop():
             console.say("Stopped. The same command goes on from here.")
@@ -195,7 +199,7 @@ def _show_claims(claims: list[dict[str, str]]) -> None:
         show_columns("Claim by claim", ("here", "claim", "because"), rows)
 
 
-def _study(name: str, quick: bool, full: bool) -> Study:
+def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
     from fpi import studies
 
     if quick and full:
@@ -206,7 +210,7 @@ def _study(name: str, quick: bool, full: bool) -> Study:
         raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
         raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
-    own = studies.read(Path(name))
+    own = studies.read(Path(name), trust)
     if any(setting.is_method for setting in own.settings.values()):
         raise InputError(f"{name} names methods to compare with: `fpi compare table1 --method` runs those.")
     return own

@@ -124,65 +124,75 @@ def train(
 
     Example: fpi train CartPole-v1 --episodes 55000 --out cartpole.fpi
     """
-    _refuse_to_overwrite(out, log, resume, force)
-    from fpi.cli import console, episode_estimate, train_options, training_run
-
-    described = {"tiles": tiles, "tilings": tilings, "order": order}
-    feature_settings = {name: value for name, value in described.items() if value is not None}
-    for name, value in parse_pairs("--set", more_settings).items():
-        own = name.startswith(FEATURE)
-        (feature_settings if own else settings)[name.removeprefix(FEATURE)] = value
-    options = train_options.TrainOptions(
-        environment=environment,
-        env_args=parse_pairs("--env-arg", env_args),
-        action_grid=action_grid,
-        algorithm=algorithm,
-        settings=settings,
-        features=features,
-        feature_settings=feature_settings,
-        function_class=function_class,
-        radius=radius,
-        seed=seed,
-    )
-    if resume:
-        env, agent = options.resume(out)
-    episodes = episodes or (20 if (type(agent).__name__ if resume else algorithm) in ("model", "ModelFPI") else 2000)
-    if not resume:
-        env, agent = options.make(episodes)
-    before, began = agent.episodes, time.perf_counter()
-    logs = {"--log": log, "--tensorboard": tensorboard}
-    compiled_env = training_run.choose_engine(
-        engine, agent, env, [name for name, path in logs.items() if path is not None]
-    )
-    if not quiet:
-        so_far = f" after {before:,} episodes" if before else ""
-        size = f"{agent.actions} actions, {agent.horizon} steps, {episode_estimate.size_of(agent.features)}"
-        taken = "gymnasium" if compiled_env is None else "compiled"
-        console.say(f"Learning on {environment}{so_far}, engine {taken}: {size}.")
-        if not before and (told := episode_estimate.covering_estimate(agent)):
-            console.say(told)
-    tally = training_run.learn(
-        agent,
-        compiled_env or env,
-        episodes,
-        seed=None if resume else seed or 0,
-        progress=not quiet and sys.stdout.isatty(),
-        checkpoints=training_run.Checkpoints(out, checkpoint_every),
-        log=log,
-        tensorboard=tensorboard,
-        say=(lambda _: None) if quiet else console.say,
-    )
-    if tally.returns and not quiet:
-        rows = tally.rows(agent.data_stored, time.perf_counter() - began)
-        console.show_table(f"{agent.episodes - before:,} episodes", rows)
-    _tell_what_next(agent, environment, episodes, agent.episodes - before, out, quiet)
-
-
-def _refuse_to_overwrite(out: Path, log: Path | None, resume: bool, force: bool) -> None:
     if resume and force:
         raise InputError("--resume continues --out and --force overwrites it: choose one of them.")
     check_writable(out)
-    for name, path in () if resume or force else (("--out", out), ("--log", log)):
+    from fpi.cli import console, episode_estimate, train_options, training_run
+
+    with training_run.locked(out, log) as killed:
+        asked = episodes or _usual_episodes(algorithm)
+        done = 0 if resume or force else train_options.left_by_a_kill(out)
+        if not (resume or force or 0 < done < asked):
+            _refuse_to_overwrite(out, None if killed else log)
+        described = {"tiles": tiles, "tilings": tilings, "order": order}
+        feature_settings = {name: value for name, value in described.items() if value is not None}
+        for name, value in parse_pairs("--set", more_settings).items():
+            own = name.startswith(FEATURE)
+            (feature_settings if own else settings)[name.removeprefix(FEATURE)] = value
+        options = train_options.TrainOptions(
+            environment=environment,
+            env_args=parse_pairs("--env-arg", env_args),
+            action_grid=action_grid,
+            algorithm=algorithm,
+            settings=settings,
+            features=features,
+            feature_settings=feature_settings,
+            function_class=function_class,
+            radius=radius,
+            seed=seed,
+        )
+        if done:
+            console.say(f"{out} was left by a run that was killed after {done:,} episodes. This goes on from there.")
+            resume, asked = True, asked - done
+        env, agent = options.resume(out) if resume else options.make(asked)
+        if not (done or episodes):
+            asked = _usual_episodes(type(agent).__name__)
+        before, began = agent.episodes, time.perf_counter()
+        logs = {"--log": log, "--tensorboard": tensorboard}
+        compiled_env = training_run.choose_engine(
+            engine, agent, env, [name for name, path in logs.items() if path is not None]
+        )
+        if not quiet:
+            so_far = f" after {before:,} episodes" if before else ""
+            size = f"{agent.actions} actions, {agent.horizon} steps, {episode_estimate.size_of(agent.features)}"
+            taken = "gymnasium" if compiled_env is None else "compiled"
+            console.say(f"Learning on {environment}{so_far}, engine {taken}: {size}.")
+            if not before and (told := episode_estimate.covering_estimate(agent)):
+                console.say(told)
+        tally = training_run.learn(
+            agent,
+            compiled_env or env,
+            asked,
+            seed=None if resume else seed or 0,
+            progress=not quiet and sys.stdout.isatty(),
+            checkpoints=training_run.Checkpoints(out, checkpoint_every),
+            log=log,
+            tensorboard=tensorboard,
+            say=(lambda _: None) if quiet else console.say,
+        )
+        if tally.returns and not quiet:
+            rows = tally.rows(agent.data_stored, time.perf_counter() - began)
+            console.show_table(f"{agent.episodes - before:,} episodes", rows)
+        _tell_what_next(agent, environment, asked, agent.episodes - before, out, quiet)
+
+
+def _usual_episodes(algorithm: str | None) -> int:
+    """As many as are played if nobody says how many."""
+    return 20 if algorithm in ("model", "ModelFPI") else 2000
+
+
+def _refuse_to_overwrite(out: Path, log: Path | None) -> None:
+    for name, path in (("--out", out), ("--log", log)):
         if path is not None and path.exists():
             raise InputError(
                 f"{name} {path} already exists. Continue it with --resume, overwrite it with --force, or choose "

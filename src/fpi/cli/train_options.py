@@ -11,17 +11,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from fpi import settings
+from fpi import model_files, settings
+from fpi._validation import check_whole
 from fpi.algorithms import Agent, load
 from fpi.cli.model_environment import remembered_environment, train_notes
 from fpi.envs import Env, action_count, make_environment
-from fpi.errors import InputError
+from fpi.errors import FpiError, InputError
 from fpi.features import RBF, Fourier, OneHot, TileCoding
 from fpi.run_config import RunConfig
 
 ALGORITHMS = {settings.option_name(name): name for name in settings.ALGORITHMS}
 FEATURES: dict[str, Any] = {"tiles": TileCoding, "fourier": Fourier, "rbf": RBF, "onehot": OneHot}
 MODEL_GRID = 3  # values per dimension of continuous actions, where nothing else is asked for
+UNFINISHED = "unfinished"  # among the notes of a checkpoint
 CLASSES = {"candidates": "candidates", "linear-ball": "LinearBall"}
 
 
@@ -83,6 +85,7 @@ class TrainOptions:
     def resume(self, path: Path) -> tuple[Env, Agent]:
         """The agent of a model file and its environment, if nothing that was typed says otherwise."""
         agent = load(path)
+        agent.notes.pop(UNFINISHED, None)
         notes = train_notes(agent, path)
         known = {**_described(agent), **asdict(agent.settings), **notes, "seed": agent.training_state.seed}
         typed = {**self.settings, **self.feature_settings}
@@ -98,6 +101,15 @@ class TrainOptions:
                     "settings of a saved model cannot be changed: leave the option out, or train another model."
                 )
         return remembered_environment(agent, path, self.environment, self.env_args, self.action_grid), agent
+
+
+def left_by_a_kill(path: Path) -> int:
+    """The episodes that a run had learned when its last checkpoint was saved, if it never came to its end; else 0."""
+    try:
+        meta = model_files.read(path)[1] if path.is_file() else {}
+        return check_whole("episodes", meta["trail"]["episodes"]) if meta["notes"][UNFINISHED] else 0
+    except (FpiError, KeyError, TypeError):
+        return 0
 
 
 def _arguments(kind: Any) -> list[str]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fpi import compiled
+from fpi import _files, compiled
 from fpi.algorithms import Agent
 from fpi.callbacks import JsonlLog, TensorBoardLog
 from fpi.cli.interrupt import interruptible
+from fpi.cli.train_options import UNFINISHED
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
-from fpi.errors import EnvironmentMismatch, InputError
+from fpi.errors import EnvironmentMismatch, InputError, SaveError
 from fpi.statistics import last_tenth
 from fpi.training import Callback, Episode, bar
 
@@ -68,8 +69,22 @@ class Tally:
         }
 
 
+@contextmanager
+def locked(*paths: Path | None) -> Iterator[bool]:
+    """One `fpi train` at a time for these files. Yields whether the last one was killed at work on all of them."""
+    with ExitStack() as held:
+        killed = True
+        for path in filter(None, paths):
+            busy = f"another `fpi train` is at work on {path}. Wait for it, stop it, or choose another name."
+            try:
+                killed &= held.enter_context(_files.locked(_files.lock_of(path), busy))
+            except OSError as error:
+                raise SaveError(f"{path} cannot be written: {error.strerror}. Choose another folder.") from error
+        yield killed
+
+
 class Checkpoints:
-    """Save the agent every `every` episodes; never for None."""
+    """Save the agent every `every` episodes; never for None. Until the end of a run its file says so (UNFINISHED)."""
 
     def __init__(self, path: Path, every: int | None) -> None:
         self.path, self.every = path, every
@@ -79,7 +94,11 @@ class Checkpoints:
 
     def save_if_due(self, agent: Agent) -> None:
         if self.every is not None and agent.episodes % self.every == 0:
-            agent.save(self.path)
+            agent.notes[UNFINISHED] = True
+            try:
+                agent.save(self.path)
+            finally:
+                del agent.notes[UNFINISHED]
 
     def left(self, agent: Agent) -> float:
         """Episodes until the next."""

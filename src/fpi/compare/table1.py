@@ -20,7 +20,7 @@ import numpy as np
 from fpi.baselines import Generative, Inapplicable, Local, Method, Online, Oracle, Run, facts
 from fpi.baselines.harness import COLUMNS
 from fpi.errors import InputError
-from fpi.experiment.storage import read_json, read_tensors
+from fpi.experiment.storage import read_manifest, read_rows, read_study
 from fpi.experiment.study import SEPARATOR, Study, run_id
 from fpi.run_config import RunConfig
 
@@ -198,14 +198,14 @@ class Cell:
 
 def read(folder: Path) -> list[Cell]:
     """All cells whose runs are finished, in the order of the study."""
-    study = read_json(folder / "study.json")
+    study = read_study(folder)
     if not study:
         raise InputError(f"{folder} has no study.json: it is not a folder that `fpi compare table1` has written.")
     cells = []
     for name, data in study["settings"].items():
         setting = RunConfig.from_data(data)
         testbed, noise = setting.make_testbed()
-        runs = {seed: _read_run(folder / "runs" / run_id(name, seed)) for seed in study["seeds"]}
+        runs = {seed: _read_run(folder / "runs" / run_id(name, seed), data) for seed in study["seeds"]}
         done = {seed: run for seed, run in runs.items() if run is not None}
         if done:
             world, _, row = name.rpartition(SEPARATOR)
@@ -214,10 +214,10 @@ def read(folder: Path) -> list[Cell]:
     return cells
 
 
-def _read_run(folder: Path) -> Run | None:
-    if not read_json(folder / "manifest.json").get("finished"):
+def _read_run(folder: Path, setting: dict[str, Any]) -> Run | None:
+    if not read_manifest(folder).get("finished"):
         return None
-    tensors, _ = read_tensors(folder / "rows.safetensors")
+    tensors = read_rows(folder, setting)
     return Run({name: tensors[f"mark.{name}"] for name in COLUMNS}, tensors["loss"])
 
 

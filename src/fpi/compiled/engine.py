@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpi._interrupts import held
 from fpi._validation import check_whole
 from fpi.algorithms import PAC, Agent, Regret
 from fpi.compiled import loop
@@ -27,7 +23,7 @@ from fpi.kernels.levels import new_ladder
 from fpi.kernels.objects import made
 from fpi.kernels.suffixes import no_suffixes
 from fpi.settings import UNLIMITED
-from fpi.training import Callback, TrainingState, bar
+from fpi.training import Callback, TrainingState, bar, first_seed, seed_to_begin_with
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog
@@ -52,17 +48,20 @@ def learn(
     check_whole("episodes", episodes)
     agent = check_agent(agent)
     agent.check_not_shifted()
-    agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
-    run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
-    if not agent.episodes:
-        agent.warn_if_all_covered()
-    with bar(agent, episodes if progress else 0) as tick:
+    with held, first_seed(agent, seed), bar(agent, episodes if progress else 0) as tick:
+        agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
+        run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
+        if not agent.episodes:
+            agent.warn_if_all_covered()
         try:
             while (before := run.row) < episodes:
                 run.go_on()
                 new, rows = slice(before, run.row), run
                 steps, covered = int(rows.lengths[new].sum()), int(rows.covered_steps[new].sum())
                 tick(run.row - before, float(rows.returns[new].sum()), steps, covered)
+                if held.pressed:
+                    run.end()  # whoever handles it finds the agent whole
+                    held.safe_point()
         finally:
             run.end()
     return run.history()
@@ -103,9 +102,10 @@ def compiled_env_for(agent: Agent, env: Env) -> CompiledEnv:
 def check_agent(agent: Agent) -> PAC | Regret:
     """The agent, if compiled episodes know agents and features of this kind; raises InputError."""
     if not isinstance(agent, PAC | Regret) or not isinstance(agent.features, TileCoding | OneHot):
+        found = f"{type(agent).__name__} with {type(getattr(agent, 'features', None)).__name__}"
         raise InputError(
             "compiled episodes know fpi.PAC and fpi.Regret with TileCoding or OneHot features; this is "
-            f"{type(agent).__name__} with {type(agent.features).__name__}. Use the engine gymnasium."
+            f"{found}. Use the engine gymnasium."
         )
     if isinstance(agent, PAC) and agent.settings.hindsight:
         raise InputError("compiled episodes have no hindsight. Use the engine gymnasium, or an agent without it.")
@@ -136,11 +136,9 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
             f"this agent learned on {training_state.environment} and is now given {compiled_env.environment}. Its data "
             "would not fit: use the same environment, or a new agent."
         )
-    if seed is None and not training_state.episodes:
-        seed = int.from_bytes(os.urandom(4)) if training_state.seed is None else training_state.seed
+    seed = seed_to_begin_with(training_state, seed)
     if seed is not None:
-        check_whole("seed", seed)
-        training_state = replace(training_state, seed=int(seed), generator=None)
+        training_state = replace(training_state, seed=seed, generator=None)
     return replace(training_state, environment=compiled_env.environment)
 
 
@@ -165,22 +163,6 @@ def _ladder(agent: PAC | Regret) -> Any:
         theory.dim,
         theory.ridge,
     )
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C waits: numba runs Python where it takes over functions and generators, and expects no error there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # where Ctrl-C never arrives
-        return
-    pressed: list[tuple[Any, ...]] = []
-    previous = signal.signal(signal.SIGINT, lambda *frame: pressed.append(frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if pressed and callable(previous):
-        previous(*pressed[0])
 
 
 class _Run:
@@ -214,32 +196,31 @@ class _Run:
         if not loop.new_run.signatures:
             loop.new_run.compile(tuple(loop.FIELDS.values()))
             loop.new_run.disable_compile()  # other environments are taken as functions of these types
-        with _without_interrupts():
-            self.handle = made(
-                loop.new_run,
-                agent.datasets.actor.handle,
-                _ladder(agent),
-                compiled_env.reset,
-                compiled_env.step,
-                self.rng,
-                compiled_env.env_actions,
-                compiled_env.begin()[0],
-                agent.horizon,
-                agent.rewards.low,
-                agent.rewards.high,
-                agent.rewards.span,
-                agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
-                EXPLORING[agent.settings.explore],
-                training_state.seed,
-                training_state.episodes,
-                self.returns,
-                self.lengths,
-                self.stored_stage,
-                self.covered_steps,
-                self.visits,
-                no_suffixes(nnz) if log is None else log.suffixes,
-                log is not None,
-            )
+        self.handle = made(
+            loop.new_run,
+            agent.datasets.actor.handle,
+            _ladder(agent),
+            compiled_env.reset,
+            compiled_env.step,
+            self.rng,
+            compiled_env.env_actions,
+            compiled_env.begin()[0],
+            agent.horizon,
+            agent.rewards.low,
+            agent.rewards.high,
+            agent.rewards.span,
+            agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
+            EXPLORING[agent.settings.explore],
+            training_state.seed,
+            training_state.episodes,
+            self.returns,
+            self.lengths,
+            self.stored_stage,
+            self.covered_steps,
+            self.visits,
+            made(no_suffixes, nnz) if log is None else log.suffixes,
+            log is not None,
+        )
 
     @property
     def row(self) -> int:
@@ -276,11 +257,9 @@ class _Run:
         if row:
             state = dict(self.rng.bit_generator.state)
             if isinstance(self.agent, Regret):
-                with _without_interrupts():
-                    self.agent.playing = loop.get_last(self.handle)[1].tolist()
-            self.agent.end_episode(
-                replace(self.training_state, episodes=number, generator=state, visits=self.visits), None
-            )
+                self.agent.playing = loop.get_last(self.handle)[1].tolist()
+            visits = self.visits.copy()
+            self.agent.end_episode(replace(self.training_state, episodes=number, generator=state, visits=visits), None)
         elif not self.episodes and not self.training_state.episodes:
             self.agent.end_episode(self.training_state, None)  # keeps the seed for the next call
 

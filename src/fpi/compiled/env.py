@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import ArrayLike, NDArray
 
-from fpi._validation import check_whole
+from fpi._interrupts import held
+from fpi._validation import check_whole, shown
 from fpi.determinism import get_generator, set_generator
 from fpi.envs import ActionGrid, Env, action_count, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
@@ -99,10 +100,10 @@ def known() -> list[str]:
 
 def get(name: str, action_grid: ArrayLike | None = None) -> CompiledEnv:
     """The compiled version of a Gymnasium environment; `action_grid` as in `fpi.ActionGrid(env, action_grid)`."""
-    if name not in _KNOWN:
+    if not isinstance(name, str) or name not in _KNOWN:
         raise InputError(
-            f"{name!r} has no compiled environment; there are {', '.join(known())}. Use Gymnasium's own, or write one "
-            "and register it: docs/compiled.md shows how."
+            f"{shown(name)} has no compiled environment; there are {', '.join(known())}. Use Gymnasium's own, or write "
+            "one and register it: docs/compiled.md shows how."
         )
     if action_grid is None:
         return _KNOWN[name]
@@ -210,28 +211,30 @@ def compare(
     state, seen = compiled_env.begin()
     steps = others = 0
     largest = 0.0
-    for _ in range(episodes):
-        observation, _ = env.reset()
-        compiled_env.reset(rng, state, seen)
-        returns = [0.0, 0.0]
-        length = 0
-        ended = False
-        while not ended:
-            largest = max(largest, _difference(observation, seen))
-            action = int(choices.integers(count)) if policy is None else policy(observation, length)
-            observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
-            compiled_reward, compiled_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
-            length += 1
-            returns[0] += float(reward)
-            returns[1] += compiled_reward
-            ended = terminated or truncated
-            if ended != (compiled_terminated or length == compiled_env.time_limit):
-                returns[1] = math.nan
-                break
-        else:
-            largest = max(largest, _difference(observation, seen))
-        others += returns[0] != returns[1]
-        steps += length
+    with held:  # numba takes over the generator by Python code, which expects no Ctrl-C
+        for _ in range(episodes):
+            observation, _ = env.reset()
+            compiled_env.reset(rng, state, seen)
+            returns = [0.0, 0.0]
+            length = 0
+            ended = False
+            while not ended:
+                held.safe_point()
+                largest = max(largest, _difference(observation, seen))
+                action = int(choices.integers(count)) if policy is None else policy(observation, length)
+                observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
+                compiled_reward, compiled_terminated = compiled_env.step(state, compiled_env.env_actions[action], seen)
+                length += 1
+                returns[0] += float(reward)
+                returns[1] += compiled_reward
+                ended = terminated or truncated
+                if ended != (compiled_terminated or length == compiled_env.time_limit):
+                    returns[1] = math.nan
+                    break
+            else:
+                largest = max(largest, _difference(observation, seen))
+            others += returns[0] != returns[1]
+            steps += length
     return Comparison(episodes, steps, largest, others)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fpi.algorithms import PAC, Agent
 from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
+from fpi.kernels.objects import made
 from fpi.kernels.suffixes import count_stale, get_data, no_suffixes, note_observations, suffixes_of
 from fpi.training import Episode
 
@@ -26,7 +27,7 @@ class StaleLog:
         if not isinstance(known, PAC):
             raise InputError(f"stale data are counted for fpi.PAC; this is {type(agent).__name__}.")
         self._agent = known
-        self.suffixes = no_suffixes(agent.features.nnz)
+        self.suffixes = made(no_suffixes, agent.features.nnz)
 
     def __call__(self, episode: Episode) -> None:
         if episode.stored_stage < 0:
@@ -70,4 +71,4 @@ class StaleLog:
             or (ends[-1] if len(ends) else 0) != len(steps)
         ):
             raise InputError("this stale log was changed, or belongs to another agent: its numbers do not fit.")
-        self.suffixes = suffixes_of(*map(np.ascontiguousarray, (pairs, steps, ends)))
+        self.suffixes = made(suffixes_of, *map(np.ascontiguousarray, (pairs, steps, ends)))

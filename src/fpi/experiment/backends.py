@@ -8,14 +8,16 @@ import re
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from fpi.errors import InputError, MissingExtra
-from fpi.experiment.run import Checkpoint, run_slice
+from fpi.experiment.run import Checkpoint, RunFailed, run_slice
 from fpi.experiment.study import Job
 
 RAY_RETRIES = 3  # by Ray itself, of a slice whose worker or node died
@@ -137,18 +139,31 @@ class Ray:
         return min(cores, self._workers or cores)
 
     def submit(self, job: Job, checkpoint: Checkpoint | None, seconds: float) -> None:
-        self._playing[self._run_slice.remote(job, checkpoint, seconds)] = job
+        with self._failures_named():
+            self._playing[self._run_slice.remote(job, checkpoint, seconds)] = job
 
     def next(self) -> tuple[Job, Checkpoint | WorkerDied]:
-        (done, *_), _ = self._ray.wait(list(self._playing))
+        with self._failures_named():
+            (done, *_), _ = self._ray.wait(list(self._playing))
         job = self._playing.pop(done)
         try:
             checkpoint: Checkpoint = self._ray.get(done)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
-        except self._ray.exceptions.RayError:
+        except self._ray.exceptions.RayError:  # the worker, its node or its memory
             return job, WorkerDied()
         return job, checkpoint
+
+    @contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        """What the cluster itself fails at, as when its store is full or its head is gone."""
+        try:
+            yield
+        except (self._ray.exceptions.RayError, ConnectionError) as error:
+            told = " ".join(str(error).split())[:300] or type(error).__name__
+            raise RunFailed(
+                f"the Ray cluster failed: {told}. Progress is saved: the same command continues."
+            ) from error
 
     def __enter__(self) -> Self:
         where: dict[str, Any] = {"address": self._address}

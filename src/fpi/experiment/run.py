@@ -10,6 +10,8 @@ import math
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,10 +25,9 @@ from fpi.baselines import play
 from fpi.callbacks import GapLog
 from fpi.data import Act
 from fpi.datasets import Datasets
-from fpi.errors import FpiError, NondeterminismWarning
+from fpi.errors import DamagedResults, FpiError, InputError, NondeterminismWarning
 from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.study import Job, probe_episodes
-from fpi.features import FeatureMap
 from fpi.history import ATTRIBUTES
 from fpi.training import TrainingState
 
@@ -109,8 +110,9 @@ class Run:
     def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
-        model = None if checkpoint is None else checkpoint.model
-        self.agent = job.setting.make_agent() if model is None else _from_bytes(model, job.setting.own_features())
+        self.agent = job.setting.make_agent()
+        if checkpoint is not None:
+            self.agent = _restored(checkpoint, self.agent, job)
         self.testbed = job.setting.find_testbed()
         self.stopwatch = Stopwatch()
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
@@ -127,7 +129,8 @@ class Run:
         if checkpoint is not None:
             self.rows = checkpoint.rows
             if self.log is not None:
-                self.log.restore(checkpoint.log)
+                with _named():
+                    self.log.restore(checkpoint.log)
             self.seconds, self.warnings = checkpoint.meta["seconds"], list(checkpoint.meta["warnings"])
             self.stopwatch.seconds = checkpoint.meta["cost"].get("processor_seconds", 0.0)
 
@@ -237,7 +240,25 @@ def _to_bytes(agent: Agent) -> bytes:
         return Path(folder, "agent.fpi").read_bytes()
 
 
-def _from_bytes(content: bytes, features: FeatureMap | None) -> Agent:
-    with TemporaryDirectory() as folder:
-        Path(folder, "agent.fpi").write_bytes(content)
-        return load(Path(folder, "agent.fpi"), features)
+def _restored(checkpoint: Checkpoint, new: Agent, job: Job) -> Agent:
+    """The agent of a checkpoint, which must be such a one as a new agent of the same run."""
+    with _named(), TemporaryDirectory() as folder:
+        Path(folder, "agent.fpi").write_bytes(checkpoint.model or b"")
+        agent = load(Path(folder, "agent.fpi"), job.setting.own_features())
+        described = [(type(each), each.settings, each.datasets.config) for each in (agent, new)]
+        learned = agent.training_state.episodes, agent.training_state.seed
+        if learned != (checkpoint.episodes, job.seed) or described[0] != described[1]:
+            raise InputError("its agent is another than that of its rows")
+        return agent
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """What cannot be restored is the checkpoint's fault."""
+    try:
+        yield
+    except FpiError as error:
+        raise DamagedResults(
+            f"checkpoint.fpi is damaged: {str(error).rstrip('.')}. Delete the folder of this run and give the same "
+            "command again: only this run is played anew."
+        ) from error

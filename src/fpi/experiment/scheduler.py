@@ -17,6 +17,8 @@ from fpi.experiment.run import Checkpoint, RunFailed
 from fpi.experiment.storage import RunFolder
 from fpi.experiment.study import Job, Study
 
+SHARE = 50  # a slice takes at least this part of the time its run has taken, and
+LONGEST = 60.0  # no more than so many seconds: a checkpoint holds all rows, and there would be too many of long runs
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
 
 OnProgress = Callable[[Job, Checkpoint | None], Any]
@@ -47,16 +49,18 @@ def run_study(
             make_engine(engine, setting)
     jobs = study.jobs(engine)
     with storage.locked(out):
-        before = storage.read_json(out / "study.json").get("name", study.name)
+        before = storage.read_study(out).get("name", study.name)
         if before != study.name:
             raise InputError(f"{out} holds the study {before}, and this is {study.name}. Choose another folder.")
         made_by = {"versions": storage.versions(), "revision": storage.revision()}
-        places = {job: RunFolder(out, job, made_by) for job in jobs}
+        places = {job: RunFolder(out, job, made_by) for job in jobs}  # nothing is changed before all was looked at
+        for place in places.values():
+            place.tidy()
         _files.write_json(out / "study.json", {**study.to_data(), "engine": engine, "command": command, **made_by})
         waiting = deque(job for job in jobs if not places[job].finished)
         if waiting:
-            with backend or Local() as place, progress(tuple(waiting), len(jobs) - len(waiting)) as on_progress:
-                _play(waiting, places, place, seconds or place.seconds, on_progress, stop, min(study.seeds))
+            with backend or Local() as host, progress(tuple(waiting), len(jobs) - len(waiting)) as on_progress:
+                _play(waiting, places, host, seconds or host.seconds, on_progress, stop, min(study.seeds))
     return study
 
 
@@ -76,7 +80,7 @@ def _play(
             job = waiting.popleft()
             checkpoint = places[job].begin()
             on_progress(job, checkpoint)
-            backend.submit(job, checkpoint, seconds)
+            backend.submit(job, checkpoint, slice_length(checkpoint, seconds, backend.seconds))
             playing += 1
         job, after = backend.next()
         playing -= 1
@@ -95,6 +99,12 @@ def _play(
         else:
             places[job].keep(after)
             if not stop():
-                backend.submit(job, after, seconds)
+                backend.submit(job, after, slice_length(after, seconds, backend.seconds))
                 playing += 1
         on_progress(job, after)
+
+
+def slice_length(checkpoint: Checkpoint | None, seconds: float, usual: float) -> float:
+    """How long to play until the next checkpoint."""
+    grown = min(LONGEST, checkpoint.meta["seconds"] / SHARE) if checkpoint is not None else 0.0
+    return grown if grown > usual else seconds

@@ -9,9 +9,10 @@ from typing import Any
 import numba
 import numpy as np
 
+from fpi._interrupts import held
 from fpi.errors import InputError
 from fpi.experiment.engines import find_compiled_env
-from fpi.experiment.storage import read_json
+from fpi.experiment.storage import read_manifest
 from fpi.experiment.study import Study
 from fpi.run_config import RunConfig
 
@@ -25,9 +26,9 @@ def measure(study: Study, out: Path) -> dict[str, float]:
     speeds: dict[str, float] = {}
     for setting in {each.env: each for each in study.settings.values()}.values():
         alike = [job for job in study.jobs("") if job.setting.env == setting.env]
-        manifests = [read_json(out / "runs" / job.id / "manifest.json") for job in alike]
+        manifests = [read_manifest(out / "runs" / job.id) for job in alike]
         steps, seconds = (sum(each[name] for each in manifests) for name in ("steps", "seconds"))
-        speeds[f"{setting.env}, {manifests[0]['engine']} engine, learning"] = steps / seconds
+        speeds[f"{setting.env}, {manifests[0]['engine']} engine, learning"] = steps / max(seconds, 1e-9)
         speeds[f"{setting.env}, bare Gymnasium loop"] = bare_gymnasium(setting)
         compiled_env = bare_compiled(setting)
         if compiled_env is not None:
@@ -67,11 +68,12 @@ def bare_compiled(setting: RunConfig) -> float | None:
         compiled_env.env_actions,
         compiled_env.time_limit or 2**62,
     )
-    roll(*arguments, 1)  # compiles
-    began, steps = time.perf_counter(), 0
-    while (seconds := time.perf_counter() - began) < SECONDS:
-        roll(*arguments, COMPILED_PORTION)
-        steps += COMPILED_PORTION
+    with held:
+        roll(*arguments, 1)  # compiles
+        began, steps = time.perf_counter(), 0
+        while (seconds := time.perf_counter() - began) < SECONDS:
+            roll(*arguments, COMPILED_PORTION)
+            steps += COMPILED_PORTION
     return steps / seconds
 
 

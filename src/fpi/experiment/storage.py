@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import fpi
 from fpi import _files, model_files
-from fpi.errors import InputError, ModelFileError, SaveError
-from fpi.experiment.run import Checkpoint
-from fpi.experiment.study import Job
+from fpi._validation import is_real, is_whole
+from fpi.baselines.harness import COLUMNS as MARKED
+from fpi.errors import DamagedResults, FpiError, InputError, ModelFileError, SaveError
+from fpi.experiment.run import COLUMNS, GAP, Checkpoint
+from fpi.experiment.study import MOST_RUNS, Job, names_a_folder, probe_episodes
+from fpi.run_config import RunConfig
 
 
 class RunFolder:
@@ -27,7 +33,7 @@ class RunFolder:
         self.path = out / "runs" / job.id
         self.job = job
         self._made_by = made_by
-        self.manifest: dict[str, Any] = read_json(self.path / "manifest.json") if self.path.exists() else {}
+        self.manifest: dict[str, Any] = read_manifest(self.path)
         if not self.finished and not (self.path / "checkpoint.fpi").exists():
             self.manifest = {}  # nothing was kept of it
         made_with = {name: self.manifest.get(name) for name in self._identity}
@@ -37,7 +43,14 @@ class RunFolder:
                 f"{self.path} holds a run with another {name}: {_difference(made_with[name], self._identity[name])}. "
                 "Choose another folder, or delete that folder."
             )
-        if self.finished:  # a kill may have come just before this
+        if self.finished:
+            read_rows(self.path, self._identity["setting"])
+        elif self.manifest:
+            self.checkpoint()
+
+    def tidy(self) -> None:
+        """Remove what a finished run no longer needs; a kill may have come just before this."""
+        if self.finished:
             (self.path / "checkpoint.fpi").unlink(missing_ok=True)
 
     @property
@@ -54,7 +67,8 @@ class RunFolder:
     def begin(self) -> Checkpoint | None:
         """Make the folder, or find how far an earlier attempt came."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            _files.make_folder(self.path.parent)
+            _files.make_folder(self.path)
         except OSError as error:
             raise SaveError(f"{self.path} cannot be made: {error.strerror}. Choose another folder.") from error
         if not self.manifest:
@@ -69,15 +83,14 @@ class RunFolder:
         return self.checkpoint()
 
     def checkpoint(self) -> Checkpoint | None:
-        path = self.path / "checkpoint.fpi"
-        return Checkpoint(*read_tensors(path)) if path.exists() else None
+        return read_checkpoint(self.path, self._identity["setting"])
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        model_files.write(self.path / "checkpoint.fpi", checkpoint.tensors, checkpoint.meta)
+        model_files.write(self.path / "checkpoint.fpi", checkpoint.tensors, checkpoint.meta, follow=False)
 
     def finish(self, checkpoint: Checkpoint, keep_model: bool) -> None:
         """The manifest comes last: a run without it is taken up at its checkpoint, and ends in the same files."""
-        model_files.write(self.path / "rows.safetensors", checkpoint.rows, {"id": self.job.id})
+        model_files.write(self.path / "rows.safetensors", checkpoint.rows, {"id": self.job.id}, follow=False)
         if keep_model and checkpoint.model is not None:
             _files.write_bytes(self.path / "model.fpi", checkpoint.model)
         found = {name: checkpoint.meta[name] for name in ("seconds", "steps", "warnings", "cost")}
@@ -93,42 +106,204 @@ def _now() -> str:
 def _difference(before: Any, now: Any) -> str:
     """The first place where two values differ, in words."""
     if isinstance(before, dict) and isinstance(now, dict):
-        name = next(name for name in {**before, **now} if before.get(name) != now.get(name))
+        name = next(name for name in {**before, **now} if before.get(name, ...) != now.get(name, ...))
         return f"{name}: {_difference(before.get(name), now.get(name))}"
     return f"{before!r} there, {now!r} here"
 
 
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """One command at a time. The lock goes with the process that holds it, however it ends."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        file = (out / ".lock").open("w")
-    except OSError as error:
-        raise SaveError(f"Results cannot be written to {out}: {error.strerror}. Choose another folder.") from error
-    with file:
+    """One command at a time, in a folder without links."""
+    with ExitStack() as held:
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            out.mkdir(parents=True, exist_ok=True)
+            _refuse_links(out)
+            busy = f"another command is at work in {out}. Wait for it, stop it, or choose another folder."
+            held.enter_context(_files.locked(out / ".lock", busy))
         except OSError as error:
-            raise InputError(
-                f"another command is at work in {out}. Wait for it, stop it, or choose another folder."
-            ) from error
+            raise SaveError(f"Results cannot be written to {out}: {error.strerror}. Choose another folder.") from error
         yield
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+# --- the one reader of what stands in a folder ------------------------------------------------------------------------
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_positive(value: Any) -> bool:
+    return is_real(value) and value >= 0
+
+
+def _is_seed(value: Any) -> bool:
+    return is_whole(value) and 0 <= value < 2**63
+
+
+def _is_setting(value: Any) -> bool:
     try:
-        return model_files.read(path)
+        return RunConfig.from_data(value).is_method or is_whole(value["arguments"]["horizon"])
+    except (FpiError, KeyError, TypeError):
+        return False
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+MADE_BY = {"versions": {"*": _is_text}, "revision": lambda value: value is None or _is_text(value)}
+STUDY = {
+    **dict.fromkeys(("name", "title", "size", "engine", "command"), _is_text),
+    "about?": _is_text,
+    "seeds": [_is_seed],
+    "settings": {"*": _is_setting},
+    **MADE_BY,
+}
+MANIFEST = {
+    "id": _is_text,
+    "setting": _is_setting,
+    "seed": _is_seed,
+    "engine": _is_text,
+    "started": _is_text,
+    "finished": lambda value: value is None or _is_text(value),
+    **MADE_BY,
+}
+SO_FAR = {"seconds": _is_positive, "warnings": [_is_text], "cost": {"*": _is_positive}}
+FINISHED = {**SO_FAR, "steps": _is_seed}
+INTERVAL = {"estimate": _anything, "low": _anything, "high": _anything}
+SUMMARY = {
+    "claims": [{"text": _is_text, "verdict": _is_text, "detail": _is_text}],
+    "settings": {"*": {"last": {"mean": INTERVAL, "iqm": INTERVAL, "per_seed": [_anything]}}},
+    "speed?": {"*": is_real},
+    "left_open?": _is_text,
+}
+
+
+def read_study(out: Path) -> dict[str, Any]:
+    """The content of study.json; empty where there is none, as a kill before the first line leaves it."""
+    _refuse_links(out)
+    study = _read_json(out / "study.json", STUDY)
+    names, seeds = study.get("settings", {}), study.get("seeds", [])
+    if not all(map(names_a_folder, names)) or len(set(seeds)) < len(seeds) or len(names) * len(seeds) > MOST_RUNS:
+        raise _damaged(out / "study.json", "its settings and seeds are not those of a study")
+    return study
+
+
+def read_summary(out: Path) -> dict[str, Any]:
+    """The content of summary.json; empty where there is none."""
+    return _read_json(out / "summary.json", SUMMARY)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run; empty where there is none."""
+    _refuse_links(folder)
+    path = folder / "manifest.json"
+    manifest = _read_json(path, MANIFEST)
+    if manifest.get("finished") and (wrong := _files.misfit(manifest, FINISHED)):
+        raise _damaged_run(path, wrong)
+    return manifest
+
+
+def read_rows(folder: Path, setting: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """The rows of a finished run."""
+    path = folder / "rows.safetensors"
+    rows, meta = _read_tensors(path)
+    wrong = _wrong_rows(rows, setting, setting["episodes"])
+    if meta.get("id") != folder.name:
+        wrong = "it belongs to another run"
+    if wrong:
+        raise _damaged_run(path, wrong)
+    return rows
+
+
+def read_checkpoint(folder: Path, setting: dict[str, Any]) -> Checkpoint | None:
+    """How far a run came, if anything was kept of it."""
+    path = folder / "checkpoint.fpi"
+    if not path.exists():
+        return None
+    tensors, meta = _read_tensors(path)
+    agent, done = tensors.get("agent", np.zeros(0)), len(np.atleast_1d(tensors.get("return", ())))
+    wrong = _files.misfit(meta, SO_FAR) or _wrong_rows(tensors, setting, done)
+    if wrong or agent.dtype != np.uint8 or agent.ndim != 1 or done > setting["episodes"]:
+        raise _damaged_run(path, wrong or "it is not the checkpoint of such a run")
+    return Checkpoint(tensors, meta)
+
+
+def _wrong_rows(rows: dict[str, NDArray[Any]], setting: dict[str, Any], done: int) -> str | None:
+    """What is wrong with the rows of so many episodes, in words."""
+    if RunConfig.from_data(setting).is_method:
+        return _wrong_marks(rows)
+    probes = [each for each in probe_episodes(setting["episodes"]) if each <= done]
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {name: (dtype, (done,)) for name, dtype in COLUMNS.items()}
+    shapes["probe.episode"] = np.int64, (len(probes),)
+    shapes["probe.data"] = np.int64, (len(probes), setting["arguments"]["horizon"])
+    if "probe.stale" in rows:
+        shapes["probe.stale"] = np.float64, (len(probes),)
+    if GAP in rows:
+        shapes[GAP] = np.float64, (done,)
+    for name, (dtype, shape) in shapes.items():
+        if name not in rows or rows[name].dtype != dtype or rows[name].shape != shape:
+            return f"it has no column {name} of {shape[0]:,} rows"
+    possible = (
+        np.isfinite(rows["return"]).all()
+        and (rows["length"] >= 1).all()
+        and ((rows["covered_steps"] >= 0) & (rows["covered_steps"] <= rows["length"])).all()
+        and ((rows["stored_stage"] >= -1) & (rows["stored_stage"] < rows["length"])).all()
+        and rows["probe.episode"].tolist() == probes
+    )
+    return None if possible else "its numbers are not those of episodes"
+
+
+def _wrong_marks(rows: dict[str, NDArray[Any]]) -> str | None:
+    """The same for a method that is compared with, whose bill stands at marks."""
+    marks = [rows.get(f"mark.{name}", np.zeros(0)) for name in MARKED]
+    if any(each.dtype != np.float64 or each.shape != (max(1, len(marks[0])),) for each in marks):
+        return "it has no bill of a method"
+    loss = rows.get("loss", np.zeros((0, 0)))
+    return None if loss.dtype == np.float64 and loss.ndim == 1 else "it has no losses of a method"
+
+
+def _read_json(path: Path, form: dict[str, Any]) -> dict[str, Any]:
+    damaged = _damaged_run if form is MANIFEST else _damaged
+    if not os.path.lexists(path):
+        return {}
+    try:
+        return _files.read_json(path, form)
+    except OSError as error:
+        raise damaged(path, error.strerror) from error
+    except ValueError as error:
+        raise damaged(path, error) from error
+
+
+def _read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    try:
+        return model_files.read(path, follow=False)
     except ModelFileError as error:
-        raise ModelFileError(
-            f"{path} is damaged or missing. Delete the folder {path.parent} and give the same command again: only this "
-            "run is played anew."
-        ) from error
+        raise _damaged_run(path, "it is missing, cut short, or does not match its digest") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Empty where a kill came before the first line was written."""
-    return _files.read_json(path, f"Delete the folder {path.parent} to begin anew.") if path.exists() else {}
+def _refuse_links(folder: Path) -> None:
+    """What a link leads to lies elsewhere, and is nobody's to read or write here."""
+    try:
+        entries = [Path(entry.path) for entry in os.scandir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        entries = []
+    except OSError as error:
+        raise _damaged(folder, error.strerror, "that folder") from error
+    for path in (*entries, *((folder, folder.parent) if folder.parent.name == "runs" else ())):
+        if path.is_symlink():
+            raise _damaged(path, "it is a symbolic link, which may lead anywhere", "the link")
+
+
+def _damaged(path: Path, reason: object, delete: str = "that file", kept: str = "finished runs are kept") -> FpiError:
+    return DamagedResults(
+        f"{path} is damaged: {reason}. Nothing was changed. Delete {delete} and give the command that made it again: "
+        f"{kept}."
+    )
+
+
+def _damaged_run(path: Path, reason: object) -> FpiError:
+    return _damaged(path, reason, f"the folder {path.parent}", "only this run is played anew")
 
 
 def versions() -> dict[str, str]:

@@ -13,6 +13,8 @@ from fpi.errors import FpiError, InputError
 from fpi.run_config import RunConfig
 
 SEPARATOR = "--"  # between the parts of a name; the last part of a setting's name is its curve, the rest its panel
+MOST_RUNS = 100_000  # settings times seeds
+LONGEST_NAME = 200  # of a setting, which names folders
 CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete", "rate", "regret")
 
 
@@ -49,10 +51,17 @@ class Study:
     size: str = "default"
 
     def __post_init__(self) -> None:
+        check_runs(len(self.settings), len(self.seeds))
         for seed in self.seeds:
             check_whole("a seed", seed)
         if (self.settings and not self.seeds) or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"seeds are {list(self.seeds)}; give at least one, and each only once.")
+        for name in self.settings:
+            if not names_a_folder(name):
+                raise InputError(
+                    f"setting {name[:LONGEST_NAME]!r}: a name is printable text of up to {LONGEST_NAME} bytes without "
+                    "a slash, since it names folders."
+                )
 
     def complete(self) -> Study:
         """The same with all settings filled in and checked."""
@@ -70,6 +79,7 @@ class Study:
             name: setting if episodes is None else replace(setting, episodes=episodes)
             for name, setting in self.settings.items()
         }
+        check_runs(len(settings), seeds or 0)
         return replace(self, settings=settings, seeds=self.seeds if seeds is None else tuple(range(seeds)))
 
     @property
@@ -97,6 +107,18 @@ class Study:
             "settings": {name: setting.to_data() for name, setting in self.settings.items()},
             "claims": [asdict(claim) for claim in self.claims],
         }
+
+
+def check_runs(settings: int, seeds: int) -> None:
+    """Raise InputError where a study would have too many runs."""
+    if max(settings, 1) * seeds > MOST_RUNS:
+        raise InputError(f"{settings:,} settings with {seeds:,} seeds are more than {MOST_RUNS:,} runs: ask for fewer.")
+
+
+def names_a_folder(name: str) -> bool:
+    """Whether a setting may be called so: its folder lies where it should, on every file system."""
+    plain = isinstance(name, str) and name.isprintable() and "/" not in name and name[:1] not in ("", ".")
+    return plain and len(name.encode()) <= LONGEST_NAME
 
 
 @dataclass(frozen=True)

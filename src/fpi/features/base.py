@@ -169,7 +169,8 @@ def check_range(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[FloatArray, Fl
 
 
 def per_dimension(name: str, value: Any, dims: int) -> list[Any]:
-    values = [value] * dims if np.ndim(value) == 0 else list(value)
+    one = not isinstance(value, list | tuple | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    values = [value] * dims if one else list(value)
     if len(values) != dims:
         raise InputError(f"{name} has {len(values)} values for {dims} dimensions: give one, or one for each.")
     return values

@@ -14,6 +14,7 @@ from numba.experimental import structref
 from numba.extending import intrinsic
 
 from fpi._compiling import jit
+from fpi._interrupts import held
 
 VECTOR = types.Array(types.float64, 1, "C")
 SINGLES = types.Array(types.float32, 1, "C")
@@ -46,11 +47,9 @@ def define(kind: type[types.StructRef], handle: type[Handle], **fields: Any) -> 
 
 
 def made(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """An object that compiled code makes. To hand it over numba runs Python, where Ctrl-C becomes a SystemError."""
-    try:
+    """An object that compiled code makes. To hand it over numba runs Python, where it does not expect Ctrl-C."""
+    with held:
         return make(*arguments, **named)
-    except SystemError as error:
-        raise (error.__cause__ or error) from None
 
 
 def records(dtype: np.dtype[Any], dims: int = 1) -> types.Array:

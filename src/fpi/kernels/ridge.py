@@ -38,6 +38,7 @@ from fpi.kernels.objects import (
     borrow,
     define,
     longer,
+    made,
     new,
     records,
 )
@@ -112,7 +113,7 @@ class RidgeStore(Handle):
         return store_of, get_fields(self)
 
     def __deepcopy__(self, _: Any) -> "RidgeStore":
-        copied: RidgeStore = store_of(*get_fields(self))
+        copied: RidgeStore = made(store_of, *get_fields(self))
         return copied
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import statistics
+from fpi._files import as_path
 from fpi.errors import InputError
 from fpi.experiment.run import COLUMNS
-from fpi.experiment.storage import read_json, read_tensors
+from fpi.experiment.storage import read_manifest, read_rows, read_study, read_summary
 from fpi.experiment.study import SEPARATOR, run_id
 from fpi.history import data_frame
 from fpi.statistics import Floats, Interval
@@ -186,28 +187,22 @@ class Results:
 
 def read(folder: str | os.PathLike[str]) -> Results:
     """Read a folder of results; runs that are not finished are left out."""
-    place = Path(folder)
-    study = read_json(place / "study.json")
+    place = as_path(folder, "the folder")
+    study = read_study(place)
     if not study:
         raise InputError(
             f"{place} has no study.json. A folder of results is made by `fpi reproduce`; name one of those."
         )
     settings = [
-        Setting(name, config, list(_finished(place / "runs", name, study["seeds"])))
+        Setting(name, config, list(_finished(place / "runs", name, config, study["seeds"])))
         for name, config in study["settings"].items()
     ]
-    return Results(place, study, read_json(place / "summary.json"), settings)
+    return Results(place, study, read_summary(place), settings)
 
 
-def _finished(runs: Path, setting: str, seeds: Sequence[int]) -> Iterator[Run]:
+def _finished(runs: Path, setting: str, config: dict[str, Any], seeds: Sequence[int]) -> Iterator[Run]:
     for seed in seeds:
         folder = runs / run_id(setting, seed)
-        manifest = read_json(folder / "manifest.json")
+        manifest = read_manifest(folder)
         if manifest.get("finished"):
-            rows, _ = read_tensors(folder / "rows.safetensors")
-            if not set(COLUMNS) <= set(rows):
-                raise InputError(
-                    f"{folder} does not hold the rows of a run. Delete that folder and reproduce again: the other runs "
-                    "are kept."
-                )
-            yield Run(seed, manifest, rows)
+            yield Run(seed, manifest, read_rows(folder, config))

@@ -94,8 +94,8 @@ def numbers(results: Results) -> str:
     rows = [
         (
             f"<code>{escape(name)}</code>",
-            str(Interval(**last["mean"])),
-            str(Interval(**last["iqm"])),
+            str(Interval(*map(last["mean"].get, Interval._fields))),
+            str(Interval(*map(last["iqm"].get, Interval._fields))),
             str(len(last["per_seed"])),
         )
         for name, last in ((name, found["last"]) for name, found in results.summary.get("settings", {}).items())

@@ -34,6 +34,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 CONTEXTS = 2**62
+MOST_NUMBERS = 20_000_000  # that a testbed is made of, roughly
 
 
 class Testbed(ABC):
@@ -297,9 +298,12 @@ def random_policy(actions: int, seed: int) -> Policy:
 
 
 def check_sizes(testbed: Any, **least: int) -> None:
-    """Check arguments of a testbed that are whole numbers, each of at least so much."""
-    for name, lowest in least.items():
-        check_whole(name, getattr(testbed, name), lowest, bits=62)
+    """Check arguments of a testbed that are whole numbers, each of at least so much, and not too large together."""
+    sizes = {name: check_whole(name, getattr(testbed, name), lowest, bits=62) for name, lowest in least.items()}
+    made = math.prod(max(size, 1) for name, size in sizes.items() if name not in ("seed", "phase"))
+    if made > MOST_NUMBERS:
+        shown = ", ".join(f"{name}={size:,}" for name, size in sizes.items())
+        raise InputError(f"{shown} is too large a testbed: their product is above {MOST_NUMBERS:,}. Ask for a smaller.")
 
 
 def check_number(name: str, number: Any, most: float = 1.0) -> float:

@@ -88,7 +88,7 @@ class LinBandit(Contextual):
 
     def __post_init__(self) -> None:
         check_sizes(self, d=2, K=2, seed=0)
-        if self.order not in ("random", "drifting"):
+        if not isinstance(self.order, str) or self.order not in ("random", "drifting"):
             raise InputError(f'order is {self.order!r}; choose "random" or "drifting".')
         self.ordered = self.order == "drifting"
         self._lay_out(self.K, 1, (int(self.d), 0, 0, 0), np.array([math.sqrt(0.5), 0, 0, 0]))

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fpi._validation import shown
 from fpi.envs import Env
-from fpi.errors import CheckFailed
+from fpi.errors import CheckFailed, InputError
 from fpi.testing.checks import CHECKS
 from fpi.testing.harness import CheckSkipped, Harness
 from fpi.testing.methods import MethodReport, check_method
@@ -43,6 +44,8 @@ def check_agent(make_agent: Any, make_env: Callable[[], Env] | Env | None = None
     `make_agent(features, actions=..., horizon=...)` is asked for agents that fit a small built-in task. An agent and an
     environment themselves do as well: then the agent is copied, and the environment is used as it is.
     """
+    if not callable(make_agent) and not hasattr(make_agent, "learn"):
+        raise InputError(f"{shown(make_agent)} is no agent, and no function that makes one. Pass one of these.")
     harness = Harness(make_agent, make_env)
     passed, skipped = [], []
     for check in CHECKS:
