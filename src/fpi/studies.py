@@ -370,7 +370,7 @@ def cost(size: str) -> Study:
         compare(
             algorithm,
             "d",
-            {seconds: (2, "d², of the poly(d),")},
+            {seconds: (2, "d² (poly(d) in the paper)")},
             {d: ("LinBandit", {**bandit, "d": d}, played, rule) for d in dims},
         )
     compare(

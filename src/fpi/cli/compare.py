@@ -226,7 +226,7 @@ def bandit(
         rows = [compare.cells(line) for line in found if line.row.sound == sound]
         console.show_columns(f"{title}: {about}", compare.HEADS, rows)
     figures.draw_regrets(compare.shown(found), out / "regret.png")
-    line = compare.best([line for line in found if line.row.sound], "Regret")
+    line = compare.best([line for line in found if line.row.sound and line.row.as_in_the_paper], "Regret")
     figures.draw_guarantees(line, compare.theory(line), out / "guarantees.png")
     told = "regret.png, guarantees.png, regret.csv and regret.json"
     if slope:

@@ -67,6 +67,10 @@ class Row:
         return self.scale == 1.0
 
     @property
+    def as_in_the_paper(self) -> bool:
+        return self.elimination == "paper" and self.first_level == 1
+
+    @property
     def name(self) -> str:
         scale = "" if self.sound else f"× {self.scale:g}"
         first = "" if self.first_level == 1 else f"from level {self.first_level}"

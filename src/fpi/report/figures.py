@@ -123,7 +123,7 @@ def rates(results: Results) -> Figure:
             axes.plot(x, rate["allowed"], color=RED, ls="--", label="the bound, with its constants")
         axes.set(xscale="log", yscale="log", xlabel=rate["against"], ylabel=rate["of"])
         if not rate["lines"]:
-            axes.set_xticks(x, [f"{each:.3g}" for each in x])
+            axes.set_xticks(x, [f"{each:,.0f}" if each >= 100 else f"{each:.3g}" for each in x])
             axes.set_xticks([], minor=True)
         axes.set_title(rate["text"].partition(":")[0], fontsize=10)
         axes.grid(lw=0.4, alpha=0.6)
