@@ -1,8 +1,10 @@
 """`fpi compare table1`: the study, what is made of its runs, and the command."""
 
 import csv
+import doctest
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,3 +196,13 @@ def test_studies_refuse_methods_where_they_cannot_report_them(tmp_path):
     (tmp_path / "own.toml").write_text('env = "fpi/DeepSea-v0"\nepisodes = 10\nalgorithm = "OCP"\n')
     result = CliRunner().invoke(app, ["reproduce", str(tmp_path / "own.toml")], prog_name="fpi")
     assert result.exit_code == 2 and "fpi compare table1" in " ".join(result.output.split())
+
+
+def test_the_examples_of_the_page_and_the_package_run():
+    page = Path(__file__).parents[1] / "docs" / "table1.md"
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for result in (
+        doctest.testfile(str(page), module_relative=False, optionflags=flags),
+        doctest.testmod(baselines),
+    ):
+        assert result.attempted > 0 and result.failed == 0
