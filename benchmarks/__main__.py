@@ -27,6 +27,7 @@ from benchmarks import (
     methods,
     pac_pictures,
     pac_studies,
+    planning,
     rates,
     settings,
     startup,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[Console], None]] = {
     "eluder": eluder.run,
     "testbeds": lambda console: _print(testbeds.time_table()),
     "evaluation": evaluation.run,
+    "planning": planning.run,
 }
 TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and lines
     "testbeds-exact": ("testbeds.md", testbeds.verification_table),

@@ -111,7 +111,7 @@ def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     first = run(package, SMALL)
     assert first["compiled"] > 0
     assert run(package, SMALL) == first | {"compiled": 0}
-    edit(package, "compare.py", "import json\n", "import json  # of no concern\n")
+    edit(package, "compare/bandit.py", "import json\n", "import json  # of no concern\n")
     assert run(package, SMALL) == first | {"compiled": 0}
     edit(package, "kernels/numerics.py", *MIX)
     changed = run(package, SMALL)

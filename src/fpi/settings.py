@@ -358,10 +358,11 @@ class ModelSettings(Settings):
     spacing: Annotated[
         float,
         Setting(
-            "Visited states this far apart, in units of the scales, stand for those between; twice as far is known.",
+            "Visited states this far apart, in units of the scales, stand for the others; what lies within four times "
+            "that is known.",
             _real("a finite number above 0", lambda x: x > 0),
         ),
-    ] = 0.5
+    ] = 0.25
     planner: Annotated[
         Literal["frozen", "stationary", "cem", "shooting"],
         Setting(

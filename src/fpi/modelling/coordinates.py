@@ -17,6 +17,7 @@ RANGE_SHARE = 0.2  # of what was visited: the scale of a coordinate
 CIRCLE_SCALE = 0.4  # of a cosine and its sine
 CIRCLE_ERROR = 1e-5  # observations come in single precision
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 2, 4
+DECISIONS = 4  # that an episode of the first should have
 FIRST_STEPS = 16  # that the interval is chosen from
 TYPICAL_MOVE = 0.5  # in scaled units, what a decision should move by
 
@@ -64,16 +65,18 @@ def _range_scales(observations: Floats, circles: NDArray[np.int64]) -> Floats:
 
 
 def _choose_interval(experience: Experience, circles: NDArray[np.int64], horizon: int) -> int:
-    """The shortest decision that moves by a typical length."""
+    """The shortest decision that moves by a typical length, and of which even short episodes have some."""
     first = []
     for each in experience.episodes:
         first.append(each)
         if sum(len(each.actions) for each in first) >= FIRST_STEPS:
             break
     scales = _range_scales(np.concatenate([each.observations for each in first]), circles)
-    for interval in range(min(SHORTEST_INTERVAL, horizon), LONGEST_INTERVAL):
+    longest = int(np.mean([len(each.actions) for each in first])) // DECISIONS
+    longest = max(1, min(LONGEST_INTERVAL, longest))
+    for interval in range(min(SHORTEST_INTERVAL, longest), longest):
         seen = experience.decisions(interval, first)
         moved = np.sqrt((((seen.after - seen.before) / scales) ** 2).sum(axis=1))
         if len(moved) and np.median(moved) >= TYPICAL_MOVE:
             return interval
-    return min(LONGEST_INTERVAL, horizon)
+    return longest

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 
 LEAST_DATA = 8  # decisions, before which there is no model
 MOST_COVER = 220
+KNOWN = 4.0  # spacings, or twice the radius of the cover if that had to grow
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class SmoothModel:
     cover: Floats
     """Visited states, one per row, no two within the radius of each other; in the order of visits."""
     radius: float
+    known_radius: float
+    """A state is known within this of the cover."""
     rewards: tuple[float, float]
     """Smallest and largest of one step; 0, which is paid after an end, included."""
     tried: tuple[Floats, ...]
@@ -81,4 +84,6 @@ def fit_model(experience: Experience, settings: ModelSettings) -> SmoothModel | 
     visited = np.concatenate([coordinates(each.observations[:-1]) for each in experience.episodes])
     cover, radius = make_net(visited, settings.spacing, MOST_COVER)
     tried = tuple(z[seen.actions == action] for action in range(settings.actions))
-    return SmoothModel(coordinates, dynamics, ends, cover, radius, reward_bounds(experience, settings), tried)
+    known_radius = KNOWN * max(settings.spacing, radius / 2)
+    bounds = reward_bounds(experience, settings)
+    return SmoothModel(coordinates, dynamics, ends, cover, radius, known_radius, bounds, tried)

@@ -24,7 +24,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LENGTH = 3.0  # of the kernel of Q_h, in radii of the cover
-KNOWN = 2.0  # radii up to which a state is known
 RIDGE = 1e-2
 MOST_POINTS = 320  # of the cover with imagined states
 MOST_PREFIXES = 32
@@ -89,7 +88,7 @@ def _bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Float
     stages = Stages(
         cover=np.ascontiguousarray((points * rates).T),
         rates=rates,
-        radius=float((KNOWN * model.radius * rates[0]) ** 2),
+        radius=float((model.known_radius * rates[0]) ** 2),
         weights=np.zeros((horizon, actions, len(points))),
         means=np.zeros((horizon, actions)),
         unknown=model.coordinates.interval * (high - pessimism * (high - low)),

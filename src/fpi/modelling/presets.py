@@ -6,7 +6,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"scales": (1.2, 1.0, 0.1, 1.0), "interval": 2},
     "MountainCar-v0": {"scales": (0.2, 0.02), "interval": 4},
     "InvertedPendulum-v5": {
-        "scales": (0.5, 0.1, 1.0, 1.0),
         "interval": 2,
         "grid": ((-1.0,), (0.0,), (1.0,)),
     },

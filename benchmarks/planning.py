@@ -1,0 +1,37 @@
+"""What a plan and a decision of `fpi.ModelFPI` cost, with a full cover."""
+
+import time
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import fpi
+from fpi.modelling.model import fit_model
+from fpi.modelling.planners import FrozenStages, Plan
+
+TASKS = {"CartPole-v1": 8, "Pendulum-v1": 3}  # and episodes until the cover is full
+
+
+def run(console: Console) -> None:
+    table = Table("task", "actions", "points", "inducing data", "fit, s", "plan, s", "decision, ms", title="ModelFPI")
+    for name, episodes in TASKS.items():
+        env = gym.make(name)
+        agent = fpi.ModelFPI.for_env(env)
+        agent.learn(env, episodes, seed=0)
+        plan = agent.plan
+        assert isinstance(plan, Plan)
+        began = time.perf_counter()
+        model = fit_model(agent.datasets, agent.settings)
+        fitted = time.perf_counter()
+        assert model is not None
+        plan = FrozenStages().prepare(model, agent.settings.window, 0.5)
+        planned = time.perf_counter()
+        for point in plan.points[:100]:
+            plan.choose(point, np.empty(0, np.int64), 0, 0, 0)
+        decided = time.perf_counter()
+        sizes = f"{agent.actions}", f"{len(plan.points)}", f"{model.dynamics.points.shape[1]}"
+        spent = f"{fitted - began:.2f}", f"{planned - fitted:.2f}", f"{(decided - planned) * 10:.2f}"
+        table.add_row(name, *sizes, *spent)
+    console.print(table)
