@@ -199,9 +199,12 @@ def test_a_lock_empties_nothing(tmp_path):
     assert victim.read_text() == "dear"
 
 
-def test_a_place_without_room_for_a_lock_is_named(tmp_path):
-    with pytest.raises(SaveError, match="cannot be written"), training_run.locked(tmp_path / "no" / "model.fpi"):
+def test_a_lock_that_cannot_be_had_is_named(tmp_path):
+    path = tmp_path / "model.fpi"
+    _files.lock_of(path).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SaveError, match=r"The lock of .*model.fpi: it is a symbolic link"), training_run.locked(path):
         pass
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_manifest_says_what_is_missing(study_folder):

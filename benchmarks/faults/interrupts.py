@@ -70,10 +70,12 @@ def twice(expected_within: float = 60.0) -> str | None:
     )
     assert process.stdout is not None
     process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=expected_within)[1]
+    deadline = time.monotonic() + expected_within
+    while process.poll() is None and time.monotonic() < deadline:  # a busy computer may take two for one
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    process.kill()
+    told = process.communicate()[1]
     if process.returncode == -signal.SIGINT and "Stopped by Ctrl-C twice" in told:
         return None
     return f"exit code {process.returncode}, {told!r}, in {os.getcwd()}"

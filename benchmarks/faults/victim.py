@@ -154,10 +154,11 @@ def _learn(name: str, agent: Any) -> None:
 
 def _check_seed(agent: Any, error: KeyboardInterrupt) -> None:
     """A seed that was given is kept, unless Ctrl-C came before `learn` had done anything at all."""
-    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-    begun = {"go_on", "safe_point", "_play", "end_episode", "__exit__"} & set(names)
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{Path(frame.filename).stem}.{frame.name}" for frame in frames]
+    begun = {"training.learn", "_interrupts.safe_point", "_interrupts.__exit__"} & set(places)
     if begun and agent.training_state.seed is None:
-        sys.exit(f"the seed is lost, interrupted in {' > '.join(names)}")
+        sys.exit(f"the seed is lost, interrupted in {' > '.join(places)}")
 
 
 def _load(agent: Any) -> None:

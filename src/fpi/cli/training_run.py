@@ -74,12 +74,12 @@ def locked(*paths: Path | None) -> Iterator[bool]:
     """One `fpi train` at a time for these files. Yields whether the last one was killed at work on all of them."""
     with ExitStack() as held:
         killed = True
-        for path in filter(None, paths):
+        for path in (each for each in paths if each is not None and each.parent.is_dir()):  # else it is told later
             busy = f"another `fpi train` is at work on {path}. Wait for it, stop it, or choose another name."
             try:
                 killed &= held.enter_context(_files.locked(_files.lock_of(path), busy))
             except OSError as error:
-                raise SaveError(f"{path} cannot be written: {error.strerror}. Choose another folder.") from error
+                raise SaveError(f"The lock of {path}: {error.strerror}. Choose another folder.") from error
         yield killed
 
 
