@@ -47,7 +47,7 @@ def test_a_description_may_name_a_method():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"algorithm": "LSVI"}, "algorithm is 'LSVI'; choose one of PAC, Regret, Eluder. To compare with"),
+        ({"algorithm": "LSVI"}, "algorithm is 'LSVI'; choose one of PAC, Regret, Eluder, ModelFPI. To compare with"),
         ({"algorithm": "nowhere:Method"}, "nowhere:Method cannot be imported"),
         ({"algorithm": "fpi.baselines:Nothing"}, "fpi.baselines:Nothing cannot be imported"),
         ({"arguments": {"lambda": 1}}, "the arguments do not fit LSVI-UCB"),

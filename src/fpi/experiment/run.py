@@ -132,7 +132,7 @@ class Run:
                 with _named():
                     self.log.restore(checkpoint.log)
             self.seconds, self.warnings = checkpoint.meta["seconds"], list(checkpoint.meta["warnings"])
-            self.stopwatch.seconds = checkpoint.meta["cost"].get("processor_seconds", 0.0)
+            self.stopwatch.seconds = checkpoint.meta.get("cost", {}).get("processor_seconds", 0.0)
 
     @property
     def episodes(self) -> int:

@@ -168,8 +168,9 @@ MANIFEST = {
     "finished": lambda value: value is None or _is_text(value),
     **MADE_BY,
 }
-SO_FAR = {"seconds": _is_positive, "warnings": [_is_text], "cost": {"*": _is_positive}}
+SO_FAR = {"seconds": _is_positive, "warnings": [_is_text], "cost?": {"*": _is_positive}}
 FINISHED = {**SO_FAR, "steps": _is_seed}
+PROGRESS = {**FINISHED, "episodes": _is_seed, "finished": lambda value: isinstance(value, bool)}
 INTERVAL = {"estimate": _anything, "low": _anything, "high": _anything}
 SUMMARY = {
     "claims": [{"text": _is_text, "verdict": _is_text, "detail": _is_text}],
@@ -223,8 +224,8 @@ def read_checkpoint(folder: Path, setting: dict[str, Any]) -> Checkpoint | None:
         return None
     tensors, meta = _read_tensors(path)
     agent, done = tensors.get("agent", np.zeros(0)), len(np.atleast_1d(tensors.get("return", ())))
-    wrong = _files.misfit(meta, SO_FAR) or _wrong_rows(tensors, setting, done)
-    if wrong or agent.dtype != np.uint8 or agent.ndim != 1 or done > setting["episodes"]:
+    wrong = _files.misfit(meta, PROGRESS) or _wrong_rows(tensors, setting, done)
+    if wrong or agent.dtype != np.uint8 or agent.ndim != 1 or not meta["episodes"] == done <= setting["episodes"]:
         raise _damaged_run(path, wrong or "it is not the checkpoint of such a run")
     return Checkpoint(tensors, meta)
 
