@@ -114,6 +114,8 @@ class Definitions(RawData):
         rows = {claim.removesuffix(" for F"): counts for claim, counts in zip(self.claims, self.counts, strict=True)}
         self._steps, self._reports, *later = rows.values()
         self._widths, self._covered = later or (CheckCounts(""), CheckCounts(""))
+        self._wide: list[tuple[float, float, tuple[int, int]]] = []
+        """Accuracy, width and dataset of the pairs stored since the last check."""
         self._next = 0.0
 
     def judge(self, episode: Episode, grown: list[tuple[int, int]]) -> None:
@@ -122,8 +124,7 @@ class Definitions(RawData):
             for stage, level in grown:
                 row = self.rows(states[stage])[episode.actions[stage]]
                 data, accuracy = self.data(stage, level), self.accuracies[level - 1]
-                width = data.widths(row[None], len(data))[0]
-                self._widths.add(accuracy, width, np.inf, [(stage, level)])
+                self._wide.append((accuracy, data.widths(row[None], len(data))[0], (stage, level)))
         if episode.number < self._next:
             return
         self._next = episode.number + max(1.0, episode.number / LOOKED_AT)
@@ -157,6 +158,10 @@ class Definitions(RawData):
         """What the agent says it has stored is what was played, and what it says of states follows from that."""
         if not self.defined:
             return
+        if self._wide:
+            accuracies, widths, cells = zip(*self._wide, strict=True)
+            self._widths.add(accuracies, widths, np.inf, cells)
+            self._wide.clear()
         for (stage, level), data in self.cells.items():
             said = self.agent.dataset(stage, level) if self.leveled else self.agent.dataset(stage)
             same = len(said) == len(data) and equal(said.targets / self.span, data.targets)

@@ -179,12 +179,15 @@ class Concentration(_Data):
             noise = self._noise[cell]
             if noise.size == len(stored):
                 continue
-            dataset = self.agent.dataset(*cell).times(1 / self.span)
+            dataset, found = self.agent.dataset(*cell).times(1 / self.span), []
             for k in range(noise.size, len(stored)):
                 noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                noise.check(self.counts[-2:], self._linear, cell)
+                found.append(noise.measure(self._linear, cell))
                 self._total += float(dataset.targets[k]) - stored[k].value
                 self._variance += (self.agent.horizon - cell[0]) * self.agent.rewards.noise**2
+            norms, most, *bounds = np.array(found).T
+            for counts, bound in zip(self.counts[-len(bounds) :], bounds, strict=True):
+                counts.add(norms, bound, most, [cell])
         if self.leveled:
             growth = np.exp(SLOPES * self._total - SLOPES**2 * self._variance / 2)
             self.counts[0].add(growth.mean(), 1 / DELTA, np.inf)
@@ -211,12 +214,15 @@ class _Noise:
         low, high = (1 + len(datum.suffix)) * np.array(self._ends)
         self._most += max(datum.value - low, high - datum.value) ** 2
 
-    def check(self, rows: list[CheckCounts], linear: Linear, cell: Cell) -> None:
-        """`linear` has no other part of alpha: its square is the bound. Counts where that is below `most`."""
-        for counts, log_det in zip(rows, (self._log_det, None), strict=False):
-            level = cell[1] if len(cell) > 1 else None
-            bound = linear.alpha(self.size, log_det, level, cell[0]) ** 2
-            counts.add(self._sum @ self._inverse @ self._sum, bound, self._most, [cell])
+    def measure(self, linear: Linear, cell: Cell) -> tuple[float, ...]:
+        """The norm, what it cannot exceed, and its bounds: of Lemma 3, or of Lemmas 12 and 13.
+
+        `linear` has no other part of alpha than the noise, so its square is the bound.
+        """
+        stage, level = cell[0], cell[1] if len(cell) > 1 else None
+        log_dets = (self._log_det,) if level is None else (self._log_det, None)
+        bounds = (linear.alpha(self.size, log_det, level, stage) ** 2 for log_det in log_dets)
+        return float(self._sum @ self._inverse @ self._sum), self._most, *bounds
 
 
 class TrueFunction(_Data):
