@@ -33,8 +33,8 @@ WORLDS: dict[str, tuple[str, dict[str, Any], int]] = {
     "trap, with features": ("Trap", TRAP, 4_000),
     "corridor, bare": ("HubCorridor", CORRIDOR, 3_000),
     "corridor, 4 more": ("HubCorridor", CORRIDOR | {"junk": 4}, 3_000),
-    "sea, bare": ("DeepSea", {"N": 16}, 600),
-    "sea, 4 more": ("DeepSea", {"N": 16, "junk": 4}, 600),
+    "sea, bare": ("DeepSea", {"N": 16}, 2_500),
+    "sea, 4 more": ("DeepSea", {"N": 16, "junk": 4}, 2_500),
 }
 METHODS: dict[str, baselines.Method] = {
     "FPI-PAC": baselines.FPIPAC(epsilon=0.3),

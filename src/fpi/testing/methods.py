@@ -17,7 +17,7 @@ from fpi.testbeds import DeepSea, HubNet, LinBandit, Testbed
 from fpi.testing.checks import _global_generators
 from fpi.testing.harness import require
 
-STEPS = 1_500
+STEPS = 800
 PATIENCE = 3  # calls after the budget is spent
 
 Make = Callable[..., Method]
