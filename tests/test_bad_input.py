@@ -963,7 +963,7 @@ BAD_LEVELS = [
     ({"horizon": 0}, "horizon is 0"),
     ({"horizon": "3", "ridge": None}, "horizon is '3'"),
     ({"misspecification": -1}, "misspecification is -1"),
-    ({"horizon": 10**6, "actions": 3}, "horizon x actions x levels is 120,000,000"),
+    ({"horizon": 10**5, "actions": 3}, "horizon x actions x levels is 12,000,000"),
 ]
 
 

@@ -82,15 +82,16 @@ def main() -> None:
         elif isinstance(stream, io.TextIOWrapper):  # file names and signs that the terminal does not know
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="fpi")
-    finally:
         try:
+            app(prog_name="fpi")
+        finally:
             sys.stdout.flush()
-        except OSError as error:
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # Python would try once more
-            if not isinstance(error, BrokenPipeError):
-                _complain("Error", _why(error))
-                sys.exit(2)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try once more to write what is left
+        if isinstance(error, BrokenPipeError):
+            sys.exit(1)
+        _complain("Error", _why(error))
+        sys.exit(2)
 
 
 def _print_version(asked: bool) -> None:
