@@ -135,7 +135,8 @@ def test_as_gymnasium_environments(name):
     ("make", "message"),
     [
         (lambda: testbeds.TableBandit(contexts=0), "contexts is 0"),
-        (lambda: testbeds.TableBandit(N=10**6), "1,000,000 candidate functions"),
+        (lambda: testbeds.TableBandit(N=10**6), "N=1,000,000, seed=0 is too large a testbed"),
+        (lambda: testbeds.TableBandit(N=200_000), "200,000 candidate functions"),
         (lambda: testbeds.TableHubs(m=9, K=9), "candidate functions"),
         (lambda: testbeds.TableHubs(R=0), "R is 0"),
         (lambda: testbeds.LogitBandit(radius=0.0), "radius=0"),

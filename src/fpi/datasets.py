@@ -280,7 +280,7 @@ class _Actor:
             1 if features.separate else actions,
             0 if sparse else 1,
         )
-        question, answer = compiled.get_question(self.handle), compiled.get_answer(self.handle)
+        question, answer = made(compiled.get_question, self.handle), made(compiled.get_answer, self.handle)
         self.observation, self._single, self._name, self._indices, self._values, self._allowed = question
         self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = answer
         self._act = entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
