@@ -93,7 +93,7 @@ def test_cells_tell_medians_and_reasons():
     assert cell.late_loss == 0.4 and cell.regret == pytest.approx(3.4)
     assert not made("CAPI", "trap", 0.05, 0.01, 0.3, method=baselines.CAPI()).failed
     late = made("FPI", "trap", 0.2, method=baselines.FPIPAC())
-    assert late.verdict == "yes" and late.why == "its theorem asks for more steps"
+    assert late.verdict == "yes" and late.why == "its theorem promises less at this size"
     assert made("CAPI", "hubs", np.nan, method=baselines.CAPI()).why == "no policy within its budget"
 
 

@@ -73,6 +73,8 @@ def play(
     passed, spent = 0, False  # marks
 
     def record() -> None:
+        if rows and rows[-1][0] == access.bill.steps:
+            rows.pop()  # what a method does at its end costs no steps
         played = getattr(method, "played", None)
         judged = [math.nan if each is None else judge.gap(each) for each in (policy, policy and played)]
         rows.append([*(getattr(access.bill, each.name) for each in fields(Bill)), *judged])

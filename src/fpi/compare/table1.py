@@ -192,7 +192,7 @@ class Cell:
         if math.isnan(self.gap):
             return "no policy within its budget"
         if self.verdict in ("yes", "scaled constants"):
-            return "its theorem asks for more steps"
+            return "its theorem promises less at this size"
         return self.verdict
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import string
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,22 +26,20 @@ SMALLEST = 1e-3  # gap that a log axis shows
 def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
     """Held-out gap against steps, log-log: a panel per testbed, the line style tells the access."""
     worlds = list(dict.fromkeys(cell.world for cell in cells))
-    names = list(dict.fromkeys(cell.row for cell in cells))
-    colours = dict(zip(names, figures._colours(len(names)), strict=True))
+    colours = _row_colours(list(dict.fromkeys(cell.row for cell in cells)))
     columns = min(3, len(worlds))
     figure, panels = figures._panels(columns, rows=-(-len(worlds) // columns))
     for axes, world in zip(panels, worlds, strict=False):
         for cell in (cell for cell in cells if cell.world == world):
             steps, gaps = median_curve(cell)
-            red = cell.row.startswith("FPI")
             axes.plot(
                 steps,
                 np.maximum(gaps, SMALLEST),
                 ls=LINES[cell.access],
-                color=figures.RED if red else colours[cell.row],
-                marker="o" if len(steps) == 1 else None,
-                ms=4,
-                lw=1.8 if red else 1,
+                color=colours[cell.row],
+                marker="o" if len(set(steps)) == 1 else None,
+                ms=6,
+                lw=2 if cell.row.startswith("FPI") else 1.2,
                 label=cell.row,
             )
         axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="held-out gap", title=world)
@@ -50,7 +50,22 @@ def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
         label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    figures.save(figure, path, "Median over seeds. Full line: online; dashed: local; dotted: generative; red: FPI")
+    figures.save(
+        figure,
+        path,
+        "Median over seeds. Full line: online; dashed: local; dotted: generative; dots: planners; reds: FPI",
+    )
+
+
+def _row_colours(names: Sequence[str]) -> dict[str, Any]:
+    """Reds for FPI, a colour of its own for every other method."""
+    from matplotlib import colormaps
+
+    own = [name for name in names if name.startswith("FPI")]
+    others = [name for name in names if name not in own]
+    reds = dict(zip(own, colormaps["Reds"](np.linspace(0.45, 0.95, len(own))), strict=True))
+    colours = [colour for i, colour in enumerate(colormaps["tab20"].colors) if i not in (6, 7)]  # type: ignore[attr-defined]
+    return reds | dict(zip(others, itertools.cycle(colours)))
 
 
 def median_curve(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
