@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import tables
 from fpi import statistics
-from fpi.studies import first_elimination, on_testbed, theory_of
+from fpi.rate_studies import first_elimination, on_testbed, theory_of
 
 WORLDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("LinBandit", {"d": 6, "K": 10}),

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fpi
-from fpi import studies, testbeds
+from fpi import rate_studies, studies, testbeds
 from fpi.cli import app
 from fpi.errors import InputError
 from fpi.experiment import RunConfig, Study, run_study, speed
@@ -202,7 +202,7 @@ def test_epsilon_is_the_one_that_theorem_1_picks(size):
     study = studies.theorem1(size)
     for claim in study.claims:
         for name, loss in zip(claim.arguments["settings"], claim.arguments["losses"], strict=False):
-            theory = studies.theory_of(study.settings[name])
+            theory = rate_studies.theory_of(study.settings[name])
             assert theory.gap(study.settings[name].arguments["epsilon"]) == pytest.approx(loss, rel=1e-6)
 
 
@@ -210,19 +210,19 @@ def test_elimination_begins_where_it_is_said_to():
     """At a tenth of the constants a level is full after 16 episodes, and the worse action goes from the next on."""
     study = studies.theorem2("quick")
     config = replace(study.settings["DeepSea-scaled-0.2--gap-1"], episodes=160).complete()
-    begins = studies.first_elimination(config, 1.0)
+    begins = rate_studies.first_elimination(config, 1.0)
     run = runs.Run(Job("sea", config, 0, "gymnasium"), None)
     run.play(math.inf)
     assert begins == 80 and run.rows["gap"][:begins].sum() == begins / 2 and not run.rows["gap"][begins:].any()
     with_theory = study.settings["DeepSea-sound--gap-1"]
-    assert studies.first_elimination(with_theory, 1.0) > 5_000
+    assert rate_studies.first_elimination(with_theory, 1.0) > 5_000
 
 
 def test_scaled_and_sound_rows_are_told_apart():
     study = studies.theorem2("default")
     for claim in study.claims:
         scales = {study.settings[name].arguments["scale"] for name in claim.arguments["settings"]}
-        assert scales == ({1.0} if "sound" in claim.text else {studies.SCALE}) and ("scaled" in claim.text) != (
+        assert scales == ({1.0} if "sound" in claim.text else {rate_studies.SCALE}) and ("scaled" in claim.text) != (
             scales == {1.0}
         )
     assert {claim.kind for claim in study.claims} == {"rate", "regret"}
