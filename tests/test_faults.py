@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fpi
 from benchmarks.faults import campaign, files, folders, inputs, interrupts, kills
 from fpi import _files, model_files
 from fpi.cli import training_run
-from fpi.errors import DamagedResults, InputError, SaveError
+from fpi.errors import DamagedResults, EnvironmentMismatch, InputError, SaveError
 from fpi.experiment import run_study
+from fpi.training import TrainingState
 
 
 def all_held(outcomes):
@@ -80,6 +82,31 @@ def test_trouble_is_told(monkeypatch, capsys):
     monkeypatch.setattr(model_files, "_digest", lambda chunks: "0" * 64)  # then every digest fits
     assert campaign.main(["files", "--damaged-files", "400", "--lying-files", "0"]) == 1
     assert "did not hold" in capsys.readouterr().out
+
+
+ODD_ANSWERS = [
+    ({"terminated": "no"}, "terminated is 'no'; let the environment return True or False"),
+    ({"terminated": np.zeros(2)}, "step of the environment gave"),
+    ({"reward": 10**400}, "the reward at step 1 is 10000.*, which is not a number"),
+    ({"step": (np.zeros(2), 0.5, False, {})}, "step of the environment gave .* and not .observation, reward, term"),
+    ({"reset": np.zeros(2)}, "reset of the environment gave .* and not a pair"),
+    ({"observation": np.zeros(0)}, "0 entries, the features are for 2"),
+    ({"start": []}, "0 entries, the features are for 2"),
+    ({"start": [[1.0], [1.0, 2.0]]}, "not a regular array"),
+]
+
+
+@pytest.mark.parametrize(("answers", "says"), ODD_ANSWERS, ids=[says for _, says in ODD_ANSWERS])
+def test_environments_of_a_wrong_form_are_named_and_teach_nothing(answers, says):
+    agent = fpi.PAC(inputs._tiles(), actions=2, horizon=3)
+    with pytest.raises(EnvironmentMismatch, match=says):
+        agent.learn(inputs.Odd(**answers), 3, seed=0)
+    assert agent.training_state == TrainingState() and agent.data_stored == 0
+
+
+def test_a_callback_that_is_no_function_is_named():
+    with pytest.raises(InputError, match="callback is 'print'; pass a function"):
+        fpi.PAC(inputs._tiles(), actions=2, horizon=3).learn(inputs.Odd(), 3, callback="print")
 
 
 # --- files of strangers -----------------------------------------------------------------------------------------------
