@@ -208,8 +208,8 @@ def test_the_live_table_shows_the_runs_under_way(monkeypatch):
     with live_table(jobs, 4, console) as on_progress:
         for job in jobs[:3]:
             on_progress(job, None)
-        on_progress(jobs[0], Checkpoint({"return": np.full(40, 7.0)}, {"seconds": 2.0}))
-        on_progress(jobs[2], Checkpoint({"return": np.full(100, 9.0)}, {"seconds": 5.0}))
+        on_progress(jobs[0], Checkpoint({"return": np.full(40, 7.0)}, {"finished": False}))
+        on_progress(jobs[2], Checkpoint({"return": np.full(100, 9.0)}, {"finished": True}))
         console.file.truncate(0)
         on_progress(jobs[1], None)
         text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", console.file.getvalue())
