@@ -56,7 +56,8 @@ class Checkpoint:
 
     @property
     def episodes(self) -> int:
-        return int(self.meta["episodes"])
+        returns = self.tensors.get("return")  # methods have none
+        return int(self.meta["episodes"]) if returns is None else len(returns)
 
     @property
     def rows(self) -> Tensors:
