@@ -27,6 +27,7 @@ from support.agents import datasets_of
 
 import fpi
 from fpi import model_files
+from fpi._interrupts import held
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError, NondeterminismWarning, SaveError
 
 SOURCES = str(Path(fpi.__file__).parent)
@@ -261,6 +262,8 @@ class LineInterrupt:
     def __exit__(self, *_):
         sys.settrace(self.previous)
         gc.enable()
+        held.__init__()  # harder than life: where it is held, a real Ctrl-C is noted, and raises nothing
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def call(self, frame, event, _):
         return self.line if frame.f_code.co_filename.startswith(SOURCES) else None

@@ -134,11 +134,15 @@ while kills < 10 or not finished:  # a quick computer may need several folders f
 """
 
 
+ABOVE = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+WITH_BENCHMARKS = os.environ | {"PYTHONPATH": os.pathsep.join(ABOVE)}  # which this file imports from
+
+
 @pytest.mark.process
 def test_ten_kills_change_nothing(undisturbed, tmp_path):
     """The process is forked ready to run, so that kills fall into the work and not into imports."""
     command = [sys.executable, "-c", KILLING, tmp_path]
-    told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    told = subprocess.run(command, cwd=Path(__file__).parent, env=WITH_BENCHMARKS, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     finished = [out for out in tmp_path.iterdir() if len(rows(out)) == 4]
     assert finished
@@ -157,7 +161,8 @@ def test_a_kill_takes_the_workers_along(tmp_path):
         "run_study(long, Path(sys.argv[1]), backend=place, seconds=0.1, progress=watch)\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "out"]
-    process = subprocess.Popen(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+    where = {"cwd": Path(__file__).parent, "env": WITH_BENCHMARKS}
+    process = subprocess.Popen(command, **where, stdout=subprocess.PIPE, text=True)
     pids = next(line for line in process.stdout if line.strip()).split()
     process.kill()
     process.communicate(timeout=100)  # ends when nobody holds the other end of its output any more
