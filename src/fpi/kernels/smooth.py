@@ -8,6 +8,7 @@ estimate the sum of w_i z_i with z = L^-1 q: docs/numerics.md has the same for f
 import numpy as np
 
 from fpi._compiling import jit
+from fpi.kernels.numerics import dot
 
 
 @jit
@@ -15,22 +16,6 @@ def similarity(square):
     """The kernel, of a squared distance."""
     near = 1.0 / (1.0 + square)
     return near * near
-
-
-@jit
-def weighted_sum(weights, values):
-    """Four running sums, in this order on every processor."""
-    n = weights.size
-    s0 = s1 = s2 = s3 = 0.0
-    last = n - n % 4
-    for i in range(0, last, 4):
-        s0 += weights[i] * values[i]
-        s1 += weights[i + 1] * values[i + 1]
-        s2 += weights[i + 2] * values[i + 2]
-        s3 += weights[i + 3] * values[i + 3]
-    for i in range(last, n):
-        s0 += weights[i] * values[i]
-    return (s0 + s1) + (s2 + s3)
 
 
 @jit
@@ -158,7 +143,7 @@ def normal_matrix(rows, ridge):
     matrix = np.zeros((m, m))
     for i in range(m):
         for j in range(i + 1):
-            matrix[i, j] = weighted_sum(rows[i], rows[j])
+            matrix[i, j] = dot(rows[i], rows[j])
         matrix[i, i] += ridge
     return matrix
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit
 from fpi.kernels.choose import TIE
-from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances, weighted_sum
+from fpi.kernels.numerics import dot
+from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -111,7 +112,7 @@ def smooth_target(dynamics, z, action, target, similarities):
         for k in range(j, d):
             value += curves[place] * z[j] * z[k]
             place += 1
-    return value + weighted_sum(dynamics.weights[target], similarities)
+    return value + dot(dynamics.weights[target], similarities)
 
 
 @jit
@@ -192,7 +193,7 @@ def stage_action(stages, stage, similarities):
     values = np.empty(actions)
     top = -np.inf
     for a in range(actions):
-        values[a] = stages.means[stage, a] + weighted_sum(stages.weights[stage, a], similarities)
+        values[a] = stages.means[stage, a] + dot(stages.weights[stage, a], similarities)
         top = max(top, values[a])
     for a in range(actions):
         if values[a] >= top - TIE * (1.0 + abs(top)):
