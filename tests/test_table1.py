@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fpi import baselines
+from fpi import baselines, model_files
+from fpi.baselines import harness
 from fpi.cli import app
 from fpi.compare import table1
-from fpi.errors import InputError
+from fpi.errors import DamagedResults, InputError
+from fpi.experiment import storage
 from fpi.report import comparison
 from fpi.run_config import RunConfig
 
@@ -206,3 +208,15 @@ def test_the_examples_of_the_page_and_the_package_run():
         doctest.testmod(baselines),
     ):
         assert result.attempted > 0 and result.failed == 0
+
+
+def test_rows_without_the_bill_of_a_method_are_named(tmp_path):
+    setting = RunConfig(env="fpi/DeepSea-v0", env_args={"N": 4}, episodes=1, algorithm="OCP").to_data()
+    marks = {f"mark.{name}": np.zeros(2) for name in harness.COLUMNS}
+    for broken, says in (
+        ({"mark.steps": np.zeros(3)}, "no bill of a method"),
+        ({"loss": np.zeros((1, 1))}, "no losses of a method"),
+    ):
+        model_files.write(tmp_path / "rows.safetensors", marks | {"loss": np.zeros(1)} | broken, {"id": tmp_path.name})
+        with pytest.raises(DamagedResults, match=says):
+            storage.read_rows(tmp_path, setting)
