@@ -1,9 +1,14 @@
 """Little room to begin with, so that arrays grow in short runs too; and a last word on what could not be tested."""
 
+import signal
+
 import pytest
 
 from fpi import datasets
 from fpi.kernels import ridge
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in `make test &` of a script; tests send Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
