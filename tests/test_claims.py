@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from typer.testing import CliRunner
 from fpi import testbeds
 from fpi.cli import app
 from fpi.compare import claims
+from fpi.compare.cells import read
+from fpi.experiment import run_study
+from fpi.experiment.backends import Local
 
 
 def test_adding_features_breaks_completeness_and_not_linearity():
@@ -22,15 +26,17 @@ def test_adding_features_breaks_completeness_and_not_linearity():
         assert bare.optimal_action_values(state).tolist() == whole.optimal_action_values(state).tolist()
 
 
-def test_on_trap_the_addition_breaks_lsvi_ucb_and_not_fpi():
-    losses = {
-        (world, method): claims.add_features(world, method, seed=0, share=0.2).late_loss
-        for world in ("trap, bare", "trap, with features")
-        for method in claims.METHODS
-    }
+def test_on_trap_the_addition_breaks_lsvi_ucb_and_not_fpi(tmp_path):
+    plan = claims.features_study(seeds=1, share=0.2)
+    plan = replace(plan, settings={name: each for name, each in plan.settings.items() if name.startswith("trap")})
+    run_study(plan, tmp_path, backend=Local(1))
+    losses = {(cell.world, cell.row): cell.late_loss for cell in read(tmp_path)}
     assert losses["trap, with features", "LSVI-UCB"] == pytest.approx(0.4)
     assert losses["trap, bare", "LSVI-UCB"] < 0.05
     assert max(losses["trap, bare", "FPI-PAC"], losses["trap, with features", "FPI-PAC"]) < 0.05
+    table = claims.features_table(read(tmp_path))
+    assert [(row[0], row[1]) for row in table] == [("trap, bare", "yes"), ("trap, with features", "no")]
+    assert table[1][-1] == "0.400"
 
 
 def test_lemma_2_holds_without_slips_and_not_with_them():
@@ -41,12 +47,6 @@ def test_lemma_2_holds_without_slips_and_not_with_them():
 
 
 def test_tables_and_files():
-    added = [
-        claims.FeaturesRow("trap", method, False, seed, 0.5 * seed, 0.25)
-        for method in claims.METHODS
-        for seed in (0, 1)
-    ]
-    assert claims.features_table(added) == [("trap", "no", "0.250", "0.250", "0.250", "0.250")]
     slips = [claims.SlipRow(0.1, seed, 10, 0.5, 0.02, -0.01, 0.1, bool(seed)) for seed in (0, 1)]
     assert claims.slip_table(slips) == [("0.1", "50%", "0.020", "-0.010", "0.100", "1 of 2")]
     assert len(list(csv.DictReader(io.StringIO(claims.to_csv(slips))))) == 2
@@ -54,7 +54,7 @@ def test_tables_and_files():
 
 @pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "WORLDS", {"sea, bare": ("DeepSea", {"N": 4}, 100)})
+    monkeypatch.setattr(claims, "WORLDS", {"sea, bare": ("fpi/DeepSea-v0", {"N": 4}, 100)})
     monkeypatch.setattr(claims, "SLIPS", (0.0, 0.5))
     monkeypatch.setattr(claims, "SLIP_EPISODES", 200)
     words = ["compare", "claims", "--quick", "--seeds", "1", "--workers", "1", "--out", str(tmp_path)]

@@ -14,6 +14,7 @@ from fpi import baselines, model_files
 from fpi.baselines import harness
 from fpi.cli import app
 from fpi.compare import table1
+from fpi.compare.cells import Cell, read
 from fpi.errors import DamagedResults, InputError
 from fpi.experiment import storage
 from fpi.report import comparison
@@ -30,7 +31,7 @@ def made(row, world, *gaps, method=None, holds=frozenset({"linear", "determinist
         rows = {name: np.array([1.0, 2.0]) for name in baselines.harness.COLUMNS}
         rows |= {"steps": np.array([100.0, 200.0]), "gap": np.array([0.5, gap])}
         runs.append(baselines.Run(rows, np.array(losses)))
-    return table1.Cell(world, row, method or baselines.LSVI_UCB(), holds, tuple(range(len(gaps))), tuple(runs))
+    return Cell(world, row, method or baselines.LSVI_UCB(), holds, tuple(range(len(gaps))), tuple(runs))
 
 
 # The description of a run
@@ -154,7 +155,7 @@ def test_the_command_runs_shows_and_keeps(tmp_path, monkeypatch):
     said = command("--quick", "--workers", 1, "--out", tmp_path)
     assert "8 runs" in said and "Who fails where" in said and "SkippyEleanor" in said
     assert "FAILS: needs deterministic transitions" in said
-    cells = table1.read(tmp_path)
+    cells = read(tmp_path)
     assert [(cell.world, cell.row, cell.seeds) for cell in cells] == [
         (world, row, (0, 1)) for world in small for row in table1.ROWS
     ]
@@ -190,8 +191,8 @@ def test_bad_options_are_refused(words, complaint):
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
-    with pytest.raises(InputError, match="not a folder that `fpi compare table1` has written"):
-        table1.read(tmp_path)
+    with pytest.raises(InputError, match="not a folder that `fpi compare` has written"):
+        read(tmp_path)
 
 
 def test_studies_refuse_methods_where_they_cannot_report_them(tmp_path):

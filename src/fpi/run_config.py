@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
 TESTBED = "testbed"  # as a type of features: those that the testbed itself comes with
+OF_THE_RUN = "run"  # as the seed of an environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class RunConfig:
     function_class: Mapping[str, Any] | None = None
     """Eluder: {"type": "candidates"}, those of a testbed, or "LinearBall" over the features, and its radius."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
-    """For `gymnasium.make`."""
+    """For `gymnasium.make`. `{"seed": "run"}` is the seed of the run: a world of its own for each."""
     action_grid: int | list[Any] | None = None
     """For continuous actions, as in `fpi.ActionGrid`."""
 
@@ -82,6 +83,12 @@ class RunConfig:
         """Whether the algorithm is a method to compare with, on a testbed, instead of an agent."""
         return self.algorithm not in ALGORITHMS
 
+    def of_seed(self, seed: int) -> Self:
+        """With the world of this run, if every run has its own."""
+        if self.env_args.get("seed") != OF_THE_RUN:
+            return self
+        return replace(self, env_args={**self.env_args, "seed": seed})
+
     def make_method(self, seed: int) -> Any:
         """A new method, which `fpi.baselines.play` runs for `episodes` episodes or as many steps as these can have."""
         return _find_method(self.algorithm)(**self.arguments, seed=seed)
@@ -96,7 +103,7 @@ class RunConfig:
         return _testbed(env), env.unwrapped.noise  # type: ignore[attr-defined]
 
     def make_env(self) -> Env:
-        return make_environment(self.env, dict(self.env_args), self.action_grid)
+        return make_environment(self.env, dict(self.of_seed(0).env_args), self.action_grid)
 
     def find_testbed(self) -> Testbed | None:
         """What stands behind the environment, if it is one of `fpi.testbeds`."""

@@ -56,15 +56,14 @@ def play(
     steps: int,
     episodes: int | None = None,
     noise: str = "bernoulli",
-    as_gymnasium: bool = False,
 ) -> Run:
     """Run a method until it ends or its budget is spent. An `Inapplicable` if it cannot be run here.
 
-    It is given the access that it declares, exactly. `as_gymnasium` draws starts and rewards as `testbed.env` would.
+    It is given the access that it declares, exactly.
     """
     method.check(facts(testbed, noise))
     kind: type[Online] = method.access
-    world = TestbedWorld(testbed, seed, noise, online=kind in (Online, Oracle), as_gymnasium=as_gymnasium)
+    world = TestbedWorld(testbed, seed, noise, online=kind in (Online, Oracle))
     access = kind(world, steps=steps, episodes=episodes)
     judge = Judge(testbed, access)
     rows: list[list[float]] = []

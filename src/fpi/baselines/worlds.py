@@ -23,23 +23,14 @@ class TestbedWorld:
     """A testbed. Starts and noise have generators of their own, so every method of a seed meets the same contexts.
 
     With ordered starts (`phase` of Trap) the order is for those who live through it; planners, who may go back in time,
-    draw from the distribution on which policies are judged. `as_gymnasium` has one generator for both.
+    draw from the distribution on which policies are judged.
     """
 
-    def __init__(
-        self,
-        testbed: Testbed,
-        seed: int,
-        noise: str = "bernoulli",
-        online: bool = True,
-        as_gymnasium: bool = False,
-    ) -> None:
+    def __init__(self, testbed: Testbed, seed: int, noise: str = "bernoulli", online: bool = True) -> None:
         self.testbed, self.noise, self.online = testbed, noise, online
         self.actions, self.horizon, self.dim = testbed.actions, testbed.horizon, testbed.dim
         self._seed = seed
         self._starts, self._noise = (np.random.default_rng((seed, purpose)) for purpose in range(2))
-        if as_gymnasium:
-            self._starts = self._noise = np.random.default_rng(seed)
         self._pool: list[list[State]] = []
         self._probes: dict[int, tuple[FloatArray, FloatArray]] = {}
         self.losses: list[float] = []

@@ -11,10 +11,10 @@ import typer
 
 from fpi.cli.main import STOPPED, app
 from fpi.cli.options import Workers, flag, option
-from fpi.errors import InputError, SaveError
+from fpi.errors import InputError
 
 if TYPE_CHECKING:
-    from fpi.compare.bandit import Line
+    from fpi.compare.bandit import Line, Problem, Row
     from fpi.experiment import Study
 
 QUICK_SEEDS, QUICK_EPISODES, QUICK_LONG = 3, 500, 2_000
@@ -69,28 +69,12 @@ def table_1(
         raise InputError("--quick and --full: choose one of them.")
     if address is not None and backend != "ray":
         raise InputError("--address names a Ray cluster: add --backend ray.")
-    from fpi.cli import console
-    from fpi.cli.interrupt import interruptible
-    from fpi.cli.progress import live_table
     from fpi.compare import table1
-    from fpi.experiment import backends, run_study
 
     plan = table1.table1("quick" if quick else "full" if full else "default", method or ()).resized(seeds, None)
     plan = _restricted(plan, testbed)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
-    console.say(f"{plan.about}\n{len(plan.settings) * len(plan.seeds)} runs into {place}.")
-    with interruptible("when the runs under way are done") as stop:
-        run_study(
-            plan,
-            place,
-            backend=backends.Local(workers) if backend == "local" else backends.Ray(address, workers),
-            progress=live_table,
-            stop=stop,
-            command="fpi compare table1",
-        )
-        if stop():
-            console.say("Stopped. The same command goes on from here.")
-            raise typer.Exit(STOPPED)
+    _carry_out(plan, place, "fpi compare table1", workers, backend, address)
     _report(plan, place)
 
 
@@ -99,7 +83,9 @@ def claims(
     quick: Annotated[bool, flag("--quick", "2 seeds and short runs: less than a minute.")] = False,
     seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5, or 2 if quick", min=1)] = None,
     workers: Workers = None,
-    out: Annotated[Path, option("Folder for pictures and rows.", "DIR", None)] = Path("runs/claims"),
+    out: Annotated[
+        Path | None, option("Folder for the results.", "DIR", None, "runs/claims, or runs/claims-quick")
+    ] = None,
 ) -> None:
     """Two claims of the paper that need other methods and other worlds.
 
@@ -110,37 +96,50 @@ def claims(
     """
     from fpi import _files
     from fpi.cli import console
-    from fpi.compare import claims
+    from fpi.compare import claims, table1
+    from fpi.compare.cells import read
     from fpi.experiment import storage
     from fpi.report import comparison
 
     seeds = seeds or (2 if quick else 5)
     share = 0.2 if quick else 1.0
+    out = out or Path("runs", "claims-quick" if quick else "claims")
+    _carry_out(claims.features_study(seeds, share), out, "fpi compare claims", workers)
+    tasks = [(slip, seed, round(claims.SLIP_EPISODES * share)) for slip in claims.SLIPS for seed in range(seeds)]
     with storage.locked(out):
-        added = _all_of(
-            "adding features",
-            [
-                (world, method, seed, share)
-                for world in claims.WORLDS
-                for method in claims.METHODS
-                for seed in range(seeds)
-            ],
-            claims.add_features,
-            workers,
-        )
-        slipped = _all_of(
-            "slipping",
-            [(slip, seed, round(claims.SLIP_EPISODES * share)) for slip in claims.SLIPS for seed in range(seeds)],
-            claims.slip,
-            workers,
-        )
+        slipped = _all_of("slipping", tasks, claims.slip, workers)
+        added = read(out)
         title = f"Features of weight 0 added, {seeds} seeds"
         console.show_columns(title, claims.FEATURES_HEADS, claims.features_table(added))
         console.show_columns(f"FPI-PAC on Slip, {seeds} seeds", claims.SLIP_HEADS, claims.slip_table(slipped))
-        for name, rows in (("features", added), ("slip", slipped)):
-            _files.write_bytes(out / f"{name}.csv", claims.to_csv(rows).encode())
+        _files.write_bytes(out / "features.csv", table1.to_csv(added).encode())
+        _files.write_bytes(out / "slip.csv", claims.to_csv(slipped).encode())
         comparison.draw_claims(added, slipped, out)
     console.say(f"features.png, slip.png and their rows (CSV) are in {out}.")
+
+
+def _carry_out(
+    plan: Study, place: Path, command: str, workers: int | None, backend: str = "local", address: str | None = None
+) -> None:
+    """All runs that are not there yet. Ctrl-C ends the command; given again, it goes on."""
+    from fpi.cli import console
+    from fpi.cli.interrupt import interruptible
+    from fpi.cli.progress import live_table
+    from fpi.experiment import backends, run_study
+
+    console.say(f"{plan.about}\n{len(plan.settings) * len(plan.seeds)} runs into {place}.")
+    with interruptible("when the runs under way are done") as stop:
+        run_study(
+            plan,
+            place,
+            backend=backends.Local(workers) if backend == "local" else backends.Ray(address, workers),
+            progress=live_table,
+            stop=stop,
+            command=command,
+        )
+        if stop():
+            console.say("Stopped. The same command goes on from here.")
+            raise typer.Exit(STOPPED)
 
 
 def _restricted(plan: Study, testbeds: Sequence[str] | None) -> Study:
@@ -162,9 +161,10 @@ def _report(plan: Study, place: Path) -> None:
     from fpi import _files
     from fpi.cli import console
     from fpi.compare import table1
+    from fpi.compare.cells import read
     from fpi.report import comparison
 
-    cells = table1.read(place)
+    cells = read(place)
     console.show_columns(
         "Table 1, measured: the most that each took on any testbed", table1.HEADS, table1.summary(cells)
     )
@@ -196,8 +196,8 @@ def bandit(
         ),
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="Folder for pictures and numbers; older ones are replaced.", metavar="FOLDER")
-    ] = Path("compare-bandit"),
+        Path | None, option("Folder for the results.", "DIR", None, "runs/bandit, or runs/bandit-quick")
+    ] = None,
     workers: Workers = None,
 ) -> None:
     """Regret of FPI-Regret, OFUL and SupLinUCB on a linear contextual bandit.
@@ -206,31 +206,29 @@ def bandit(
     constants of their theories are shown first; below are rows with constants
     that are multiplied by a smaller scale, which no theorem covers.
 
+    The command may be interrupted at any time: finished runs are kept.
+
     Example: fpi compare bandit --quick
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SaveError(f"--out {out} is not a folder to write to: {error.strerror}. Choose another.") from error
     from fpi.cli import console
     from fpi.compare import bandit as compare
     from fpi.report import figures
 
     seeds = seeds or (QUICK_SEEDS if quick else compare.SEEDS)
     episodes = episodes or (QUICK_EPISODES if quick else compare.EPISODES)
-    tasks = [(compare.BANDIT, row, episodes, seed) for row in compare.ROWS for seed in range(seeds)]
-    found = _play("comparing", tasks, workers)
+    out = out or Path("runs", "bandit-quick" if quick else "bandit")
+    found = _play([(compare.BANDIT, row) for row in compare.ROWS], episodes, range(seeds), quick, workers, out)
     _write(out, "regret", found)
     about = f"regret of {episodes:,} episodes on {compare.BANDIT.name}, {seeds} seeds"
     for title, sound in (("Sound, the constants of the theory", True), ("Scaled, covered by no theorem", False)):
-        rows = [compare.cells(line) for line in found if line.row.sound == sound]
+        rows = [compare.cells_of(line) for line in found if line.row.sound == sound]
         console.show_columns(f"{title}: {about}", compare.HEADS, rows)
     figures.draw_regrets(compare.shown(found), out / "regret.png")
-    line = compare.best([line for line in found if line.row.sound and line.row.as_in_the_paper], "Regret")
+    line = compare.best([line for line in found if line.row.sound and line.row.as_in_the_paper], "FPI-Regret")
     figures.draw_guarantees(line, compare.theory(line), out / "guarantees.png")
     told = "regret.png, guarantees.png, regret.csv and regret.json"
     if slope:
-        _slope(compare.best([line for line in found if not line.row.sound], "Regret"), quick, workers, out)
+        _slope(compare.best([line for line in found if not line.row.sound], "FPI-Regret"), quick, workers, out)
         told += ", and the same of slope,"
     console.say(f"{told} are in {out}.")
 
@@ -247,20 +245,31 @@ def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
     episodes = QUICK_LONG if quick else compare.LONG
     seeds = range(last + 1, last + 1 + min(len(chosen.seeds), compare.LONG_SEEDS))
     rows = [*((compare.BANDIT, row) for row in compare.long_rows(chosen.row)), (compare.CORRIDOR, chosen.row)]
-    found = _play("long runs", [(problem, row, episodes, seed) for problem, row in rows for seed in seeds], workers)
+    found = _play(rows, episodes, seeds, quick, workers, out / "slope")
     _write(out, "slope", found)
-    title = f"log-log slope of regret up to {episodes:,} episodes, seeds {seeds[0]} to {seeds[-1]}"
-    console.show_columns(title, compare.SLOPE_HEADS, [compare.slope_cells(line) for line in found])
+    title = f"up to {episodes:,} episodes, seeds {seeds[0]} to {seeds[-1]}"
+    console.show_columns(f"Regret {title}", *compare.growth(found))
+    slopes = [compare.slope_cells(line) for line in found]
+    console.show_columns(f"log-log slope of regret {title}", compare.SLOPE_HEADS, slopes)
     panels: dict[str, list[Line]] = {}
     for line in found:
         panels.setdefault(f"{line.problem.name}, {'sound' if line.row.sound else 'scaled'}", []).append(line)
     figures.draw_regrets(panels, out / "slope.png", guide=True)
 
 
-def _play(text: str, tasks: Sequence[tuple[Any, ...]], workers: int | None) -> list[Line]:
+def _play(
+    rows: Sequence[tuple[Problem, Row]],
+    episodes: int,
+    seeds: Sequence[int],
+    quick: bool,
+    workers: int | None,
+    place: Path,
+) -> list[Line]:
     from fpi.compare import bandit as compare
 
-    return compare.lines(_all_of(text, tasks, compare.play, workers))
+    plan = compare.study(rows, episodes, seeds, "quick" if quick else "default")
+    _carry_out(plan, place, "fpi compare bandit", workers)
+    return compare.read(place, rows)
 
 
 def _all_of(text: str, tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any], workers: int | None) -> list[Any]:

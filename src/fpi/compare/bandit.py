@@ -10,18 +10,22 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import baselines, statistics
+from fpi import statistics
 from fpi.algorithms import Regret
 from fpi.algorithms.theory import Constants
-from fpi.baselines.agents import FPIRegret, Learning, OFULMethod, SupLinUCBMethod, UniformMethod
 from fpi.callbacks import ROUNDING
+from fpi.compare import cells
+from fpi.compare.cells import Cell
+from fpi.experiment.study import SEPARATOR, Study
+from fpi.run_config import OF_THE_RUN, RunConfig
 from fpi.statistics import Interval, Mistakes
 from fpi.testbeds import Testbed, make
 
@@ -39,6 +43,8 @@ class Problem:
 
     family: str
     arguments: Mapping[str, Any]
+    theta_bound: float
+    """True of every world."""
 
     def testbed(self, seed: int) -> Testbed:
         return make(self.family, **self.arguments, seed=seed)
@@ -48,17 +54,17 @@ class Problem:
         return f"{self.family}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
 
 
-BANDIT = Problem("LinBandit", {"d": 6, "K": 10})
-CORRIDOR = Problem("HubCorridor", {"B": 2, "m": 3, "K": 4})
+BANDIT = Problem("LinBandit", {"d": 6, "K": 10}, 1.0)
+CORRIDOR = Problem("HubCorridor", {"B": 2, "m": 3, "K": 4}, 7.1)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method and its rules."""
+    """A method of `fpi.baselines.METHODS` and its rules."""
 
     method: str
     explore: str = ""
-    elimination: Any = ""
+    elimination: str = ""
     scale: float = 1.0
     first_level: int | Literal["auto"] = 1
 
@@ -76,20 +82,30 @@ class Row:
         first = "" if self.first_level == 1 else f"from level {self.first_level}"
         return ", ".join(filter(None, (self.method, self.explore, self.elimination, first, scale)))
 
-    def make(self, testbed: Testbed, episodes: int, seed: int = 0) -> Learning:
-        """The method; `make` of it is the learner."""
-        if self.method == "Uniform":
-            return UniformMethod(seed=seed)
-        common: dict[str, Any] = {"theta_bound": testbed.theta_bound, "scale": self.scale, "seed": seed}
-        if self.method == "OFUL":
-            return OFULMethod(**common)
-        common["explore"] = self.explore
-        if self.method == "SupLinUCB":
-            return SupLinUCBMethod(rounds=episodes, **common)
-        return FPIRegret(elimination=self.elimination, first_level=self.first_level, **common)
+    @property
+    def setting_name(self) -> str:
+        return self.name.replace(", ", "-").replace(" ", "-").replace("×-", "x")
 
-    def learner(self, testbed: Testbed, episodes: int) -> Any:
-        return self.make(testbed, episodes).make(testbed.features, testbed)
+    def config(self, problem: Problem, episodes: int) -> RunConfig:
+        arguments: dict[str, Any] = {"explore": self.explore} if self.explore else {}
+        if self.method != "Uniform":
+            arguments |= {"theta_bound": problem.theta_bound, "scale": self.scale}
+        if self.method == "SupLinUCB":
+            arguments |= {"rounds": episodes}
+        if self.method == "FPI-Regret":
+            arguments |= {"elimination": self.elimination, "first_level": self.first_level}
+        return RunConfig(
+            env=f"fpi/{problem.family}-v0",
+            env_args={**problem.arguments, "seed": OF_THE_RUN},
+            episodes=episodes,
+            algorithm=self.method,
+            arguments=arguments,
+        )
+
+    def learner(self, problem: Problem, episodes: int, seed: int = 0) -> Any:
+        """In the world of a seed."""
+        testbed = problem.testbed(seed)
+        return self.config(problem, episodes).make_method(seed).make(testbed.features, testbed)
 
 
 def rows_at(scale: float) -> list[Row]:
@@ -98,7 +114,7 @@ def rows_at(scale: float) -> list[Row]:
         Row("OFUL", scale=scale),
         *(Row("SupLinUCB", explore, scale=scale) for explore in ("widest", "optimistic")),
         *(
-            Row("Regret", explore, elimination, scale)
+            Row("FPI-Regret", explore, elimination, scale)
             for explore in ("widest", "random", "greedy")
             for elimination in ("paper", "interval")
         ),
@@ -109,7 +125,7 @@ def later_levels(scale: float) -> list[Row]:
     """Levels that begin later, which "optimistic" makes the most of; level 7 does not fill within the episodes here."""
     pairs: tuple[tuple[str, int | Literal["auto"]], ...]
     pairs = (("greedy", "auto"), ("optimistic", 1), ("optimistic", "auto"), ("optimistic", 7))
-    return [Row("Regret", explore, "paper", scale, first) for explore, first in pairs]
+    return [Row("FPI-Regret", explore, "paper", scale, first) for explore, first in pairs]
 
 
 LATER = 0.1  # the scale at which they are compared too
@@ -125,7 +141,7 @@ ROWS = (
 
 def long_rows(scaled: Row) -> list[Row]:
     """What is played for longer: sound rows, then the scaled one that is given, and levels that begin later."""
-    sound = [Row("OFUL"), Row("Regret", "greedy", "paper"), *later_levels(1.0)]
+    sound = [Row("OFUL"), Row("FPI-Regret", "greedy", "paper"), *later_levels(1.0)]
     return list(dict.fromkeys([*sound, Row("OFUL", scale=LATER), scaled, *later_levels(LATER)[-2:]]))
 
 
@@ -174,24 +190,30 @@ class Line:
         return statistics.slope(episodes, self.regrets[:, episodes - 1])
 
 
-def play(problem: Problem, row: Row, episodes: int, seed: int) -> Line:
-    """Learn once. The same arguments give the same numbers in any process."""
-    testbed = problem.testbed(seed)
-    method = row.make(testbed, episodes, seed)
-    steps = episodes * testbed.horizon
-    run = baselines.play(method, testbed, seed=seed, steps=steps, episodes=episodes, as_gymnasium=True)
-    return Line(problem, row, [seed], np.where(run.losses > ROUNDING, run.losses, 0.0)[None])
+def study(rows: Sequence[tuple[Problem, Row]], episodes: int, seeds: Sequence[int], size: str) -> Study:
+    """Every row with every seed."""
+    return Study(
+        name="bandit",
+        title="FPI-Regret as a bandit method",
+        settings={
+            f"{problem.family}{SEPARATOR}{row.setting_name}": row.config(problem, episodes) for problem, row in rows
+        },
+        seeds=tuple(seeds),
+        about="Regret of FPI-Regret, OFUL and SupLinUCB where they solve the same problem.",
+        size=size,
+    )
 
 
-def lines(runs: Sequence[Line]) -> list[Line]:
-    """Runs gathered by problem and row, in their order."""
-    found: dict[tuple[str, Row], list[Line]] = {}
-    for run in runs:
-        found.setdefault((run.problem.name, run.row), []).append(run)
-    return [
-        replace(group[0], seeds=[run.seeds[0] for run in group], gaps=np.concatenate([run.gaps for run in group]))
-        for group in found.values()
-    ]
+def read(folder: Path, rows: Sequence[tuple[Problem, Row]]) -> list[Line]:
+    """The finished runs of these rows, in their order."""
+    found = {(cell.world, cell.row): cell for cell in cells.read(folder)}
+    known = [(problem, row, found.get((problem.family, row.setting_name))) for problem, row in rows]
+    return [Line(problem, row, list(cell.seeds), _lost(cell)) for problem, row, cell in known if cell is not None]
+
+
+def _lost(cell: Cell) -> Floats:
+    losses = np.stack([run.losses for run in cell.runs])
+    return np.where(losses > ROUNDING, losses, 0.0)
 
 
 def best(found: Sequence[Line], method: str) -> Line:
@@ -201,7 +223,7 @@ def best(found: Sequence[Line], method: str) -> Line:
 
 def theory(line: Line) -> Constants:
     """The constants of an FPI-Regret line, in the world of its first seed."""
-    agent: Regret = line.row.learner(line.problem.testbed(line.seeds[0]), line.episodes)
+    agent: Regret = line.row.learner(line.problem, line.episodes, line.seeds[0])
     return agent.theory
 
 
@@ -210,7 +232,7 @@ def shown(found: Sequence[Line]) -> dict[str, list[Line]]:
     sound = [line for line in found if line.row.sound]
     scaled = [line for line in found if not line.row.sound]
     methods = [best(scaled, method) for method in ("OFUL", "SupLinUCB")]
-    regrets = [best([line for line in scaled if line.row.scale == scale], "Regret") for scale in SCALES]
+    regrets = [best([line for line in scaled if line.row.scale == scale], "FPI-Regret") for scale in SCALES]
     return {"Sound: the constants of the theory": sound, "Scaled: the best of each": [*methods, *regrets]}
 
 
@@ -220,11 +242,11 @@ HEADS = ("method", "explore", "elimination", "first level", "scale", "regret", "
 SLOPE_HEADS = ("testbed", "method", "at T/10", "regret", "slope, last decade", "last two decades", "theory")
 
 
-def cells(line: Line) -> tuple[str, ...]:
+def cells_of(line: Line) -> tuple[str, ...]:
     row, (regret, low, high) = line.row, line.total
     interval = f"{low:,.0f} to {high:,.0f}" if np.isfinite(high) else "takes 2 seeds"
     scale = f"{row.scale:g}" if row.method != "Uniform" else ""
-    first = str(row.first_level) if row.method == "Regret" else ""
+    first = str(row.first_level) if row.method == "FPI-Regret" else ""
     rules = (row.method, row.explore, row.elimination, first, scale)
     return (*rules, f"{regret:,.0f}", interval, f"{line.at_the_end:.4f}")
 
@@ -233,6 +255,23 @@ def slope_cells(line: Line) -> tuple[str, ...]:
     slopes = [f"{estimate:.2f} ({low:.2f} to {high:.2f})" for estimate, low, high in map(line.slope, (1, 2))]
     tenth = float(line.regrets[:, line.episodes // 10 - 1].mean())
     return line.problem.name, line.row.name, f"{tenth:,.0f}", f"{line.total.estimate:,.0f}", *slopes, "0.5"
+
+
+def growth(found: Sequence[Line]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Mean regret after some numbers of episodes, and beside that of sound OFUL: heads, and a row per line."""
+    last = found[0].episodes
+    marks = sorted({mark for mark in (1_000, 8_000, 20_000, 50_000) if mark < last} | {last})
+    oful = next(float(line.total.estimate) for line in found if line.row == Row("OFUL"))
+    rows = [
+        (
+            line.problem.name,
+            line.row.name,
+            *(f"{line.regrets[:, mark - 1].mean():,.0f}" for mark in marks),
+            f"{float(line.total.estimate) / oful:.3g}" if line.problem is BANDIT else "",
+        )
+        for line in found
+    ]
+    return ("testbed", "method", *(f"{mark:,}" for mark in marks), "/ OFUL"), rows
 
 
 def to_csv(found: Sequence[Line]) -> str:

@@ -22,59 +22,45 @@ import numpy as np
 
 from fpi import baselines
 from fpi.algorithms import PAC
+from fpi.compare.cells import Cell
 from fpi.errors import NondeterminismWarning
-from fpi.testbeds import Policy, Slip, State, make
+from fpi.experiment.study import SEPARATOR, Study
+from fpi.run_config import RunConfig
+from fpi.testbeds import Policy, Slip, State
 from fpi.training import Episode
 
 TRAP = {"M": 4, "Lc": 2, "phase": 2_000, "p": 0.5}
 CORRIDOR = {"B": 2, "m": 3, "K": 4, "seed": 1}
 WORLDS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "trap, bare": ("Trap", TRAP | {"bare": True}, 4_000),
-    "trap, with features": ("Trap", TRAP, 4_000),
-    "corridor, bare": ("HubCorridor", CORRIDOR, 3_000),
-    "corridor, 4 more": ("HubCorridor", CORRIDOR | {"junk": 4}, 3_000),
-    "sea, bare": ("DeepSea", {"N": 16}, 2_500),
-    "sea, 4 more": ("DeepSea", {"N": 16, "junk": 4}, 2_500),
+    "trap, bare": ("fpi/Trap-v0", TRAP | {"bare": True}, 4_000),
+    "trap, with features": ("fpi/Trap-v0", TRAP, 4_000),
+    "corridor, bare": ("fpi/HubCorridor-v0", CORRIDOR, 3_000),
+    "corridor, 4 more": ("fpi/HubCorridor-v0", CORRIDOR | {"junk": 4}, 3_000),
+    "sea, bare": ("fpi/DeepSea-v0", {"N": 16}, 2_500),
+    "sea, 4 more": ("fpi/DeepSea-v0", {"N": 16, "junk": 4}, 2_500),
 }
-METHODS: dict[str, baselines.Method] = {
-    "FPI-PAC": baselines.FPIPAC(epsilon=0.3),
-    "LSVI-UCB": baselines.LSVI_UCB(ridge=0.1, bonus=1.0),
-}
+METHODS: dict[str, dict[str, Any]] = {"FPI-PAC": {"epsilon": 0.3}, "LSVI-UCB": {"ridge": 0.1, "bonus": 1.0}}
 SLIPS = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6)
 SLIP_EPISODES = 3_000
 CHANGED = 1e-9  # a value that differs by more has changed
 
 
-@dataclass(frozen=True)
-class FeaturesRow:
-    """A run with or without the features that nobody needs."""
-
-    world: str
-    method: str
-    complete: bool
-    seed: int
-    gap: float
-    """What the policy loses in the end."""
-    late_loss: float
-    """Per episode, in the last quarter."""
-
-
-def add_features(world: str, method: str, seed: int, share: float = 1.0) -> FeaturesRow:
-    """One run; `share` shortens it."""
-    family, arguments, episodes = WORLDS[world]
-    arguments = {name: round(value * share) if name == "phase" else value for name, value in arguments.items()}
-    testbed = make(family, **arguments)
-    episodes = round(episodes * share)
-    chosen = type(METHODS[method])(**asdict_of(METHODS[method]) | {"seed": seed})
-    run = baselines.play(chosen, testbed, seed=seed, steps=episodes * testbed.horizon, episodes=episodes)
-    return FeaturesRow(
-        world, method, testbed.complete, seed, run.gap, float(run.losses[-len(run.losses) // 4 :].mean())
+def features_study(seeds: int, share: float = 1.0) -> Study:
+    """The runs with and without features that nobody needs; `share` shortens them."""
+    settings = {}
+    for world, (env, arguments, episodes) in WORLDS.items():
+        args = {name: round(value * share) if name == "phase" else value for name, value in arguments.items()}
+        for method, constants in METHODS.items():
+            settings[f"{world}{SEPARATOR}{method}"] = RunConfig(
+                env=env, env_args=args, episodes=round(episodes * share), algorithm=method, arguments=constants
+            )
+    return Study(
+        name="features",
+        title="Features of weight 0 added",
+        settings=settings,
+        seeds=tuple(range(seeds)),
+        about='"Adding features never hurts": the same runs with and without features of weight 0.',
     )
-
-
-def asdict_of(method: Any) -> dict[str, Any]:
-    """The settings of a method."""
-    return {each.name: getattr(method, each.name) for each in fields(method) if each.init}
 
 
 @dataclass(frozen=True)
@@ -140,17 +126,14 @@ FEATURES_HEADS = ("testbed", "complete", *(f"{name}: {what}" for name in METHODS
 SLIP_HEADS = ("slip", "violations of Lemma 2", "mean change", "bias of stored returns", "gap", "learn warns")
 
 
-def features_table(rows: Sequence[FeaturesRow]) -> list[tuple[str, ...]]:
-    """A row per testbed; means over seeds."""
+def features_table(cells: Sequence[Cell]) -> list[tuple[str, ...]]:
+    """A row per testbed; medians over seeds."""
     table: list[tuple[str, ...]] = []
-    for world in dict.fromkeys(row.world for row in rows):
-        own = [row for row in rows if row.world == world]
-        cells = (
-            f"{np.mean([getattr(row, what) for row in own if row.method == method]):.3f}"
-            for method in METHODS
-            for what in ("gap", "late_loss")
-        )
-        table.append((world, "yes" if own[0].complete else "no", *cells))
+    for world in dict.fromkeys(cell.world for cell in cells):
+        own = {cell.row: cell for cell in cells if cell.world == world}
+        numbers = (f"{number:.3f}" for method in METHODS for number in (own[method].gap, own[method].late_loss))
+        complete = any("complete" in cell.holds for cell in own.values())
+        table.append((world, "yes" if complete else "no", *numbers))
     return table
 
 
@@ -166,7 +149,7 @@ def slip_table(rows: Sequence[SlipRow]) -> list[tuple[str, ...]]:
     return table
 
 
-def to_csv(rows: Sequence[FeaturesRow] | Sequence[SlipRow]) -> str:
+def to_csv(rows: Sequence[SlipRow]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, [each.name for each in fields(rows[0])], lineterminator="\n")
     writer.writeheader()

@@ -11,22 +11,15 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fpi.baselines import Generative, Inapplicable, Local, Method, Online, Oracle, Run, facts
+from fpi.baselines import Generative, Inapplicable, Local, facts
 from fpi.baselines.harness import COLUMNS
-from fpi.errors import InputError
-from fpi.experiment.storage import read_manifest, read_rows, read_study
-from fpi.experiment.study import SEPARATOR, Study, run_id
+from fpi.compare.cells import Cell
+from fpi.experiment.study import SEPARATOR, Study
 from fpi.run_config import RunConfig
 
 GAPS = (0.3, 0.1, 0.03)
-FAILED = 0.1  # what a policy may lose in the end, the median over seeds
-ACCESS = {Online: "online", Local: "local", Generative: "generative", Oracle: "oracle (cheats)"}
 PLANNING = 400_000  # steps that planners may take
 
 
@@ -134,91 +127,6 @@ def table1(size: str, methods: Sequence[str] = ()) -> Study:
         "how much its policy loses on start states it has not seen, by exact values.",
         size=size,
     )
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The runs of one method on one testbed, one per seed."""
-
-    world: str
-    row: str
-    method: Method
-    holds: frozenset[str]
-    seeds: tuple[int, ...]
-    runs: tuple[Run, ...]
-
-    @property
-    def access(self) -> str:
-        return ACCESS[self.method.access]
-
-    @property
-    def verdict(self) -> str:
-        """Whether the method's theorem covers this: "yes", or why not."""
-        return self.method.verdict(self.holds)
-
-    @cached_property
-    def gap(self) -> float:
-        """What the last policy loses, the median over seeds; NaN if most runs came to none."""
-        return float(np.median([run.gap for run in self.runs]))
-
-    def last(self, column: str) -> float:
-        return float(np.median([run.rows[column][-1] for run in self.runs]))
-
-    def steps_to(self, gap: float) -> tuple[float, float, float]:
-        """Median, smallest and largest over seeds; infinite where a run did not come there."""
-        steps = sorted(run.steps_to(gap) for run in self.runs)
-        return steps[len(steps) // 2], steps[0], steps[-1]
-
-    @property
-    def online(self) -> bool:
-        return self.method.access in (Online, Oracle)
-
-    @property
-    def regret(self) -> float:
-        return float(np.median([run.losses.sum() for run in self.runs]))
-
-    @property
-    def late_loss(self) -> float:
-        """Loss per episode in the last quarter."""
-        return float(np.median([run.losses[-max(1, len(run.losses) // 4) :].mean() for run in self.runs]))
-
-    @property
-    def failed(self) -> bool:
-        return not self.gap <= FAILED
-
-    @property
-    def why(self) -> str:
-        """The reason for a failure, as far as theorems tell."""
-        if math.isnan(self.gap):
-            return "no policy within its budget"
-        if self.verdict in ("yes", "scaled constants"):
-            return "its theorem promises less at this size"
-        return self.verdict
-
-
-def read(folder: Path) -> list[Cell]:
-    """All cells whose runs are finished, in the order of the study."""
-    study = read_study(folder)
-    if not study:
-        raise InputError(f"{folder} has no study.json: it is not a folder that `fpi compare table1` has written.")
-    cells = []
-    for name, data in study["settings"].items():
-        setting = RunConfig.from_data(data)
-        testbed, noise = setting.make_testbed()
-        runs = {seed: _read_run(folder / "runs" / run_id(name, seed), data) for seed in study["seeds"]}
-        done = {seed: run for seed, run in runs.items() if run is not None}
-        if done:
-            world, _, row = name.rpartition(SEPARATOR)
-            method = setting.make_method(0)
-            cells.append(Cell(world, row, method, facts(testbed, noise), tuple(done), tuple(done.values())))
-    return cells
-
-
-def _read_run(folder: Path, setting: dict[str, Any]) -> Run | None:
-    if not read_manifest(folder).get("finished"):
-        return None
-    tensors = read_rows(folder, setting)
-    return Run({name: tensors[f"mark.{name}"] for name in COLUMNS}, tensors["loss"])
 
 
 # --- tables and files -------------------------------------------------------------------------------------------------

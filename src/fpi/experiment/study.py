@@ -95,7 +95,11 @@ class Study:
 
     def jobs(self, engine: str) -> list[Job]:
         """All runs; the first seed of every setting comes first."""
-        return [Job(name, setting, seed, engine) for seed in self.seeds for name, setting in self.settings.items()]
+        return [
+            Job(name, setting.of_seed(seed), seed, engine)
+            for seed in self.seeds
+            for name, setting in self.settings.items()
+        ]
 
     def to_data(self) -> dict[str, Any]:
         return {

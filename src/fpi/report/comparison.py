@@ -15,8 +15,8 @@ import numpy as np
 
 from fpi._files import write_bytes
 from fpi.compare import table1
-from fpi.compare.claims import FeaturesRow, SlipRow
-from fpi.compare.table1 import Cell
+from fpi.compare.cells import FAILED, Cell
+from fpi.compare.claims import SlipRow
 from fpi.report import figures, tables
 
 LINES = {"online": "-", "local": "--", "generative": ":", "oracle (cheats)": "-."}
@@ -77,13 +77,13 @@ def median_curve(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
     return steps[known], gaps[known]
 
 
-def draw_claims(features: Sequence[FeaturesRow], slips: Sequence[SlipRow], folder: Path) -> None:
+def draw_claims(features: Sequence[Cell], slips: Sequence[SlipRow], folder: Path) -> None:
     """features.png: losses with and without features of weight 0. slip.png: what slips do to stored returns."""
-    worlds = list(dict.fromkeys(row.world for row in features))
+    worlds = list(dict.fromkeys(cell.world for cell in features))
     figure, (axes,) = figures._panels(1)
     for shift, (method, colour) in enumerate({"FPI-PAC": figures.RED, "LSVI-UCB": figures.BLUE}.items()):
-        means = [np.mean([r.late_loss for r in features if (r.world, r.method) == (w, method)]) for w in worlds]
-        axes.bar(np.arange(len(worlds)) + 0.4 * shift - 0.2, means, 0.4, color=colour, label=method)
+        losses = [cell.late_loss for cell in features if cell.row == method]
+        axes.bar(np.arange(len(worlds)) + 0.4 * shift - 0.2, losses, 0.4, color=colour, label=method)
     axes.set_xticks(range(len(worlds)), worlds, rotation=20, ha="right")
     axes.set(ylabel="loss of a late episode")
     axes.legend(frameon=False)
@@ -158,6 +158,6 @@ TABLE_TEXT = (
     "most that it took on any testbed: seconds of a processor, restores, numbers stored at a time. Medians over seeds."
 )
 FAILURES_TEXT = (
-    f"A method fails where the policy it ends with loses more than {table1.FAILED:g}, the median over seeds. The "
+    f"A method fails where the policy it ends with loses more than {FAILED:g}, the median over seeds. The "
     "reason is computed: from what the testbed declares and what the method's theorem needs."
 )

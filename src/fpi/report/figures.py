@@ -50,7 +50,7 @@ def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool =
 
 def _line_styles(lines: Sequence[Line]) -> Iterator[tuple[Any, str]]:
     """Shades for the agents, one colour for each other method; the first line of each is drawn through."""
-    shades = iter(_colours(sum(line.row.method == "Regret" for line in lines)))
+    shades = iter(_colours(sum(line.row.method == "FPI-Regret" for line in lines)))
     drawn: set[str] = set()
     for line in lines:
         method = line.row.method
