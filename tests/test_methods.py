@@ -283,6 +283,20 @@ def test_agents_run_unchanged():
     assert method.policy(baselines.View(0, CORRIDOR.phi(start))) == agent.greedy(CORRIDOR.observation(start), 0)
 
 
+def test_the_covered_suffix_can_be_stored_as_well():
+    """Then every episode ends with one datum a step from its last uncovered step on; they are samples that stay valid."""
+    plain, whole = (baselines.FPIPAC(epsilon=0.5, seed=3, suffix=suffix) for suffix in (False, True))
+    for method in (plain, whole):
+        run(method, CORRIDOR, seed=3, steps=60 * CORRIDOR.horizon, noise="none")
+    assert plain.agent.data_stored <= 60 < whole.agent.data_stored
+    last = whole.agent.dataset(CORRIDOR.horizon - 1)
+    assert last.episodes.tolist() == list(range(60))  # no later step: the last stage has a datum of every episode
+    theta = CORRIDOR.weights(CORRIDOR.horizon - 1, lambda state: 0.0)
+    assert last.targets == pytest.approx(last.features @ theta)
+    assert len(whole.agent.dataset(0).targets) > len(plain.agent.dataset(0).targets)
+    assert (plain.constants, whole.constants) == ("theory", "none")
+
+
 def test_fpi_fails_on_gate_and_others_do_not():
     for seed in range(5):
         assert run(baselines.FPIPAC(epsilon=0.3), GATE, 300, seed=seed).gap == pytest.approx(0.2)

@@ -18,6 +18,7 @@ from fpi.baselines.method import Method, Policy
 from fpi.baselines.oful import OFUL
 from fpi.baselines.suplinucb import SupLinUCB
 from fpi.baselines.uniform import Uniform
+from fpi.datasets import Datasets
 
 
 class ViewFeatures:
@@ -50,19 +51,25 @@ class Learning(Method):
         state = replace(self.agent.training_state, seed=self.seed)
         while True:
             explored: tuple[int, int] | None = None
-            rewards: list[float] = []
+            since: list[tuple[View, int, float]] = []  # the last exploring step, and what came after it
             view: View | None = access.reset()
             act = self.agent.begin_episode(state)
             while view is not None:
                 action, explores = act(view, view.stage)
                 if explores:
-                    explored, rewards = (view.stage, action), []
-                reward, view = access.step(action)
-                rewards.append(reward)
+                    explored, since = (view.stage, action), []
+                reward, after = access.step(action)
+                since.append((view, action, reward))
+                view = after
             state = replace(state, episodes=state.episodes + 1)
-            self.agent.end_episode(state, None if explored is None else (*explored, math.fsum(rewards)))
+            total = math.fsum(reward for *_, reward in since)
+            self.agent.end_episode(state, None if explored is None else (*explored, total))
+            self.store_covered(since[explored is not None :], state.episodes - 1)
             self.numbers = self.agent.data_stored * (access.dim + 1)
             yield self.policy
+
+    def store_covered(self, steps: list[tuple[View, int, float]], episode: int) -> None:
+        """For variants that learn from the steps after the last exploring one, too."""
 
     def policy(self, view: View) -> int:
         if isinstance(self.agent, Agent):
@@ -76,7 +83,11 @@ class Learning(Method):
 
 @dataclass
 class FPIPAC(Learning):
-    """FPI-PAC, Algorithm 1. `freeze` = "never" or a number are its ablations, which no theorem covers."""
+    """FPI-PAC, Algorithm 1. `freeze` = "never" or a number, and `suffix`, are its ablations, which no theorem covers.
+
+    With `suffix` the covered steps after the stored one are stored as well. They are frozen, so their returns are
+    samples that stay valid; but data are no longer bounded by what there is to explore, and grow with every episode.
+    """
 
     needs = frozenset({"linear", "deterministic"})
 
@@ -85,10 +96,11 @@ class FPIPAC(Learning):
     """None: 1 / H."""
     freeze: str | int = "exact"
     explore: Literal["first", "widest", "greedy", "random"] = "random"
+    suffix: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.constants = "theory" if self.freeze == "exact" else "none"
+        self.constants = "theory" if self.freeze == "exact" and not self.suffix else "none"
 
     def make(self, features: Any, access: Any) -> PAC:
         return PAC(
@@ -100,6 +112,15 @@ class FPIPAC(Learning):
             freeze=self.freeze,
             explore=self.explore,
         )
+
+    def store_covered(self, steps: list[tuple[View, int, float]], episode: int) -> None:
+        if not self.suffix:
+            return
+        datasets: Datasets = self.agent.datasets
+        for i, (view, action, _) in enumerate(steps):
+            target = math.fsum(reward for *_, reward in steps[i:])
+            datasets.keep(datasets.rows(view, view.stage), view, action, 1)
+            datasets.append(datasets.kept, view.stage, action, target, episode)
 
 
 @dataclass

@@ -53,6 +53,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "FPI-PAC-0.15": ("FPI-PAC", {"epsilon": 0.15}),
     "FPI-PAC-0.3-last-20": ("FPI-PAC", {"epsilon": 0.3, "freeze": 20}),
     "FPI-PAC-0.3-never": ("FPI-PAC", {"epsilon": 0.3, "freeze": "never"}),
+    "FPI-PAC-0.3-suffix": ("FPI-PAC", {"epsilon": 0.3, "suffix": True}),
     "FPI-Regret-0.03": ("FPI-Regret", {"scale": 0.03}),
     "LSVI-UCB": ("LSVI-UCB", {"ridge": 0.1, "bonus": 1.0}),
     "RLSVI": ("RLSVI", {"ridge": 0.01, "sigma": 0.3}),
