@@ -284,7 +284,7 @@ def test_agents_run_unchanged():
 
 
 def test_the_covered_suffix_can_be_stored_as_well():
-    """Then every episode ends with one datum a step from its last uncovered step on; they are samples that stay valid."""
+    """Then there is a datum of every step from the last uncovered one of an episode on; as samples they stay valid."""
     plain, whole = (baselines.FPIPAC(epsilon=0.5, seed=3, suffix=suffix) for suffix in (False, True))
     for method in (plain, whole):
         run(method, CORRIDOR, seed=3, steps=60 * CORRIDOR.horizon, noise="none")
