@@ -231,6 +231,23 @@ def test_the_seed_of_a_first_episode_is_kept_after_ctrl_c_and_not_after_an_error
     assert agent.training_state == training.TrainingState()
 
 
+def test_spaces_are_written_to_their_end(monkeypatch):
+    """Numpy remembers which arrays it is writing, and Ctrl-C at one moment leaves one there."""
+    env, written = odd.Walk(), []
+    text = str(env.observation_space)
+
+    class Space(type(env.observation_space)):
+        def __str__(self):
+            press()
+            written.append(text)
+            return text
+
+    monkeypatch.setattr(env.observation_space, "__class__", Space)
+    with pytest.raises(KeyboardInterrupt):
+        training.environment_name(env)
+    assert written == [text]
+
+
 def test_an_episode_is_stored_to_its_end(monkeypatch):
     agent = walker()
     append = agent.datasets.append

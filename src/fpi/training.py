@@ -385,7 +385,8 @@ def environment_name(env: Env) -> str:
     kind = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     settings = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k != "render_mode"}
     made = f" made with {settings}" if settings else ""
-    return f"{kind} with observations {env.observation_space}{made}"
+    with held:  # numpy writes "..." for an array ever after, if Ctrl-C comes at the wrong moment of its first writing
+        return f"{kind} with observations {env.observation_space}{made}"
 
 
 Tick = Callable[[int, float, int, int], None]

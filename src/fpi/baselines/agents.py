@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal
 
 from fpi.algorithms import PAC, Agent, Regret
 from fpi.baselines.access import FloatArray, Online, View
@@ -124,42 +124,12 @@ class FPIPAC(Learning):
 
 
 @dataclass
-class FPIRegret(Learning):
-    """FPI-Regret, Algorithm 2. `scale` multiplies its constants; 1 is the theory."""
+class Scaled(Learning):
+    """A learner whose constants are multiplied by `scale`; 1 is the theory. Its fields are arguments of `learner`."""
 
-    needs = frozenset({"linear", "deterministic"})
-
-    scale: float = 0.03
-    explore: Literal["first", "widest", "greedy", "random", "optimistic"] = "greedy"
-    elimination: Literal["paper", "stage", "interval"] = "paper"
-    first_level: int | Literal["auto"] = 1
-    theta_bound: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.constants = "theory" if self.scale == 1 else "scaled"
-
-    def make(self, features: Any, access: Any) -> Regret:
-        return Regret(
-            features,
-            actions=access.actions,
-            horizon=access.horizon,
-            scale=self.scale,
-            explore=self.explore,
-            elimination=self.elimination,
-            first_level=self.first_level,
-            theta_bound=self.theta_bound,
-        )
-
-
-class _Bandit(Learning):
-    needs = frozenset({"linear", "one stage"})
-    requires = frozenset({"one stage"})
-
-
-@dataclass
-class OFULMethod(_Bandit):
-    """`fpi.baselines.OFUL`."""
+    learner: ClassVar[Callable[..., Any]]
+    sizes: ClassVar[tuple[str, ...]]
+    """What it takes of a testbed."""
 
     scale: float = 1.0
     theta_bound: float | None = None
@@ -168,32 +138,45 @@ class OFULMethod(_Bandit):
     def __post_init__(self) -> None:
         self.constants = "theory" if self.scale == 1 else "scaled"
 
-    def make(self, features: Any, access: Any) -> OFUL:
-        return OFUL(features, actions=access.actions, scale=self.scale, theta_bound=self.theta_bound)
+    def make(self, features: Any, access: Any) -> Any:
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
+        return self.learner(features, **{name: getattr(access, name) for name in self.sizes}, **own)
+
+
+@dataclass
+class FPIRegret(Scaled):
+    """FPI-Regret, Algorithm 2."""
+
+    needs = frozenset({"linear", "deterministic"})
+    learner = Regret
+    sizes = ("actions", "horizon")
+
+    scale: float = 0.03
+    explore: Literal["first", "widest", "greedy", "random", "optimistic"] = "greedy"
+    elimination: Literal["paper", "stage", "interval"] = "paper"
+    first_level: int | Literal["auto"] = 1
+
+
+class _Bandit(Scaled):
+    needs = frozenset({"linear", "one stage"})
+    requires = frozenset({"one stage"})
+    sizes = ("actions",)
+
+
+class OFULMethod(_Bandit):
+    """`fpi.baselines.OFUL`."""
+
+    learner = OFUL
 
 
 @dataclass
 class SupLinUCBMethod(_Bandit):
     """`fpi.baselines.SupLinUCB` for so many `rounds`."""
 
+    learner = SupLinUCB
+
     rounds: int = 8_000
     explore: str = "widest"
-    scale: float = 1.0
-    theta_bound: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.constants = "theory" if self.scale == 1 else "scaled"
-
-    def make(self, features: Any, access: Any) -> SupLinUCB:
-        return SupLinUCB(
-            features,
-            actions=access.actions,
-            rounds=self.rounds,
-            explore=self.explore,
-            scale=self.scale,
-            theta_bound=self.theta_bound,
-        )
 
 
 @dataclass

@@ -61,17 +61,22 @@ def first_uncovered(access: Local, episodes: int, policy: Policy, covers: Callab
 
 
 @dataclass
-class CAPI(Method):
-    """By stages. `rollouts` = n; planning ends after `fresh` episodes in a row without a discovery."""
+class CorePlanner(Method):
+    """Planning with core sets ends after `fresh` episodes in a row without a discovery."""
 
     access = Local
     needs = frozenset({"linear"})
     constants = "scaled"
 
     rollouts: int = 20
+    """Of each core pair."""
     ridge: float = 1e-2
     fresh: int = 50
     seed: int = 0
+
+
+class CAPI(CorePlanner):
+    """By stages. `rollouts` = n."""
 
     def run(self, access: Local) -> Iterator[Policy]:
         self.cores = [CoreSet(access.dim, self.ridge) for _ in range(access.horizon)]
@@ -123,18 +128,10 @@ class _Update(NamedTuple):
 
 
 @dataclass
-class CAPILiteral(Method):
+class CAPILiteral(CorePlanner):
     """As printed, with H levels. The printed margin `margin` is omega; the proof would need omega'."""
 
-    access = Local
-    needs = frozenset({"linear"})
-    constants = "scaled"
-
-    rollouts: int = 20
-    ridge: float = 1e-2
-    fresh: int = 50
     margin: float = 0.0
-    seed: int = 0
 
     def run(self, access: Local) -> Iterator[Policy]:
         levels = range(access.horizon + 1)

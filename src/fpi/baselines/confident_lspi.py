@@ -26,24 +26,16 @@ from functools import partial
 import numpy as np
 
 from fpi.baselines.access import FloatArray, Local, View
-from fpi.baselines.capi import first_uncovered, measure
+from fpi.baselines.capi import CorePlanner, first_uncovered, measure
 from fpi.baselines.core_sets import CoreSet
-from fpi.baselines.method import Method, Mixture, Policy, greedy
+from fpi.baselines.method import Mixture, Policy, greedy
 
 
 @dataclass
-class ConfidentLSPI(Method):
+class ConfidentLSPI(CorePlanner):
     """Confident MC-LSPI with `rollouts` = m per core pair."""
 
-    access = Local
-    needs = frozenset({"linear"})
-    constants = "scaled"
-
-    rollouts: int = 20
-    ridge: float = 1e-2
-    fresh: int = 50
     reuse: bool = False
-    seed: int = 0
 
     def run(self, access: Local) -> Iterator[Policy | Mixture]:
         self.cores = [CoreSet(access.dim, self.ridge) for _ in range(access.horizon)]
@@ -75,19 +67,12 @@ class ConfidentLSPI(Method):
 
 
 @dataclass
-class Politex(Method):
+class Politex(CorePlanner):
     """Confident MC-Politex: K `iterations` of `rollouts` = m per core pair."""
 
-    access = Local
-    needs = frozenset({"linear"})
-    constants = "scaled"
-
-    iterations: int = 40
     rollouts: int = 5
+    iterations: int = 40
     alpha: float = 2.0
-    ridge: float = 1e-2
-    fresh: int = 50
-    seed: int = 0
 
     def run(self, access: Local) -> Iterator[Policy | Mixture]:
         self.rng = np.random.default_rng((self.seed, 3))
