@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_triangular
 
 import fpi
-from benchmarks.faults import campaign, files, folders, inputs, interrupts, kills
+from benchmarks.faults import campaign, files, folders, inputs, interrupts, kills, long_runs
 from fpi import _files, model_files
 from fpi.cli import training_run
 from fpi.errors import DamagedResults, EnvironmentMismatch, InputError, SaveError
@@ -62,6 +63,15 @@ def test_folders_and_links():
 
 def test_inputs():
     assert all_held(list(inputs.run(250, 0))[:2])
+
+
+def test_long_runs():
+    assert all_held(long_runs.run(300, 2_000))
+
+
+def test_long_runs_see_widths_that_drift(monkeypatch):
+    monkeypatch.setattr(long_runs, "solve_triangular", lambda *given, **how: 1.0001 * solve_triangular(*given, **how))
+    assert len(long_runs.regressions(300).troubles) == 6
 
 
 @pytest.mark.process

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from benchmarks.faults import files, folders, inputs, interrupts, kills
+from benchmarks.faults import files, folders, inputs, interrupts, kills, long_runs
 from benchmarks.faults.outcome import SHOWN, Outcome
 
 Sizes = dict[str, int]
@@ -22,6 +22,8 @@ DEFAULTS: Sizes = {
     "links": 33,
     "inputs": 5_000,
     "commands": 20,
+    "data": 100_000,
+    "episodes": 200_000,
 }
 FULL: Sizes = {
     "interrupts": 2_100,
@@ -34,6 +36,8 @@ FULL: Sizes = {
     "links": 330,
     "inputs": 5_000,
     "commands": 200,
+    "data": 1_000_000,
+    "episodes": 10_000_000,
 }
 PARTS: dict[str, Callable[[Sizes], Iterator[Outcome]]] = {
     "interrupts": lambda sizes: interrupts.run(sizes["interrupts"], sizes["first-calls"]),
@@ -41,6 +45,7 @@ PARTS: dict[str, Callable[[Sizes], Iterator[Outcome]]] = {
     "files": lambda sizes: files.run(sizes["damaged-files"], sizes["lying-files"]),
     "folders": lambda sizes: folders.run(sizes["damaged-folders"], sizes["links"]),
     "inputs": lambda sizes: inputs.run(sizes["inputs"], sizes["commands"]),
+    "long": lambda sizes: long_runs.run(sizes["data"], sizes["episodes"]),
 }
 
 
