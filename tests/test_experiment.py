@@ -351,6 +351,18 @@ def test_long_runs_are_kept_less_often():
 
     lengths = [slice_length(after(seconds), 2.0, 2.0) for seconds in (0, 99, 150, 1_000, 86_400)]
     assert lengths == [2.0, 2.0, 3.0, 20.0, 60.0] and slice_length(None, 2.0, 2.0) == 2.0
+    assert slice_length(after(100), 2.0, 2.0, writing=30_000) == 100  # it slept
+
+
+@pytest.mark.parametrize("speed", [1e-6, 1e-4, 1e-2])
+def test_in_a_day_checkpoints_take_a_fiftieth_of_the_time_however_large_they_grow(speed):
+    """Every second of play adds to what a checkpoint takes to write."""
+    played = written = writing = 0.0
+    while played < 86_400:
+        played += slice_length(Checkpoint({}, {"seconds": played}), 2.0, 2.0, writing)
+        writing = speed * played
+        written += writing
+    assert written <= 2 * played / 50
 
 
 def test_a_clock_set_back_and_a_computer_that_slept_change_nothing(undisturbed, monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,8 +18,8 @@ from fpi.experiment.run import Checkpoint, RunFailed
 from fpi.experiment.storage import RunFolder
 from fpi.experiment.study import Job, Study
 
-SHARE = 50  # a slice takes at least this part of the time its run has taken, and
-LONGEST = 60.0  # no more than so many seconds: a checkpoint holds all rows, and there would be too many of long runs
+SHARE = 50  # a slice takes at least this part of the time its run has taken: a checkpoint holds all rows; and
+LONGEST = 60.0  # no more than so many seconds, unless writing it takes more than a part of these
 RETRIES = 3  # of one slice whose worker dies, before something must be wrong with the run
 
 OnProgress = Callable[[Job, Checkpoint | None], Any]
@@ -97,14 +98,17 @@ def _play(
         if after.finished:
             places[job].finish(after, keep_model=job.seed == seed_with_model)
         else:
+            began = time.perf_counter()
             places[job].keep(after)
             if not stop():
-                backend.submit(job, after, slice_length(after, seconds, backend.seconds))
+                writing = time.perf_counter() - began
+                backend.submit(job, after, slice_length(after, seconds, backend.seconds, writing))
                 playing += 1
         on_progress(job, after)
 
 
-def slice_length(checkpoint: Checkpoint | None, seconds: float, usual: float) -> float:
-    """How long to play until the next checkpoint."""
-    grown = min(LONGEST, checkpoint.meta["seconds"] / SHARE) if checkpoint is not None else 0.0
+def slice_length(checkpoint: Checkpoint | None, seconds: float, usual: float, writing: float = 0.0) -> float:
+    """How long to play until the next checkpoint, if the last took so many seconds to write."""
+    played = checkpoint.meta["seconds"] if checkpoint is not None else 0.0
+    grown = max(min(LONGEST, played / SHARE), min(played, SHARE * writing))  # the computer may have slept while writing
     return grown if grown > usual else seconds
