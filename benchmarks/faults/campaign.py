@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from benchmarks.faults import files, folders, inputs, interrupts, kills, long_runs
+from benchmarks.faults import cluster, files, folders, inputs, interrupts, kills, long_runs
 from benchmarks.faults.outcome import SHOWN, Outcome
 
 Sizes = dict[str, int]
@@ -24,6 +24,7 @@ DEFAULTS: Sizes = {
     "commands": 20,
     "data": 100_000,
     "episodes": 200_000,
+    "clusters": 1,
 }
 FULL: Sizes = {
     "interrupts": 2_100,
@@ -38,6 +39,7 @@ FULL: Sizes = {
     "commands": 200,
     "data": 1_000_000,
     "episodes": 10_000_000,
+    "clusters": 5,
 }
 PARTS: dict[str, Callable[[Sizes], Iterator[Outcome]]] = {
     "interrupts": lambda sizes: interrupts.run(sizes["interrupts"], sizes["first-calls"]),
@@ -45,6 +47,7 @@ PARTS: dict[str, Callable[[Sizes], Iterator[Outcome]]] = {
     "files": lambda sizes: files.run(sizes["damaged-files"], sizes["lying-files"]),
     "folders": lambda sizes: folders.run(sizes["damaged-folders"], sizes["links"]),
     "inputs": lambda sizes: inputs.run(sizes["inputs"], sizes["commands"]),
+    "ray": lambda sizes: cluster.run(sizes["clusters"]),
     "long": lambda sizes: long_runs.run(sizes["data"], sizes["episodes"]),
 }
 
