@@ -126,19 +126,19 @@ def decide(agent: fpi.PAC, observation: NDArray[np.float64]) -> {returned}:
 def test_the_type_checker_refuses_a_misused_api(tmp_path):
     right = USES_FPI.format(returned="int")
 
-    def mypy(name, source):
-        # One file per source: to mypy's cache, a file of the same size and second is the same file.
-        (tmp_path / name).write_text(source)
-        return run(BIN / "mypy", "--config-file", REPOSITORY / "pyproject.toml", tmp_path / name, cwd=REPOSITORY)
+    def mypy(**sources):
+        for name, source in sources.items():
+            (tmp_path / f"{name}.py").write_text(source)
+        files = [tmp_path / f"{name}.py" for name in sources]
+        return run(BIN / "mypy", "--config-file", REPOSITORY / "pyproject.toml", *files, cwd=REPOSITORY)
 
-    accepted = mypy("right.py", right)
+    accepted = mypy(right=right)
     assert accepted.returncode == 0, accepted.stdout
-    wrong = mypy("wrong.py", USES_FPI.format(returned="str"))
-    assert wrong.returncode == 1
-    assert 'got "int", expected "str"' in wrong.stdout
-    untyped = mypy("untyped.py", right.replace(": fpi.PAC", ""))
-    assert untyped.returncode == 1
-    assert "Function is missing a type annotation" in untyped.stdout
+    refused = mypy(wrong=USES_FPI.format(returned="str"), untyped=right.replace(": fpi.PAC", ""))
+    assert refused.returncode == 1
+    complaints = [line for line in refused.stdout.splitlines() if "error:" in line]
+    assert any("wrong.py" in line and 'got "int", expected "str"' in line for line in complaints)
+    assert any("untyped.py" in line and "Function is missing a type annotation" in line for line in complaints)
 
 
 @pytest.mark.parametrize(
