@@ -50,6 +50,17 @@ class TurnsCostly(Walk):
         return 0.5 if self.resets < 12 else 2.0
 
 
+class Picture(Walk):
+    """Shows far more numbers than any built-in features take."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Box(0, 255, (210, 160), np.uint8)
+
+    def observe(self):
+        return np.zeros((210, 160), np.uint8)
+
+
 for number, kind in enumerate((Walk, BoxActions, RandomFromStep2, TurnsCostly)):
     gym.register(f"fpi-tests/{kind.__name__}-v0", kind, max_episode_steps=None if number == 0 else 10)
 
@@ -749,7 +760,7 @@ def test_check_refuses_random_transitions():
     assert "deterministic no" in squeezed(text)
     assert "Not fit for FPI because its transitions are random" in text
     assert "at step 2" in text
-    fpi_("check", "FrozenLake-v1", code=1)
+    assert "Switch it off: --env-arg is_slippery=false." in fpi_("check", "FrozenLake-v1", code=1)
     fpi_("check", "FrozenLake-v1", "--env-arg", "is_slippery=false", code=0)
 
 
@@ -764,10 +775,24 @@ def test_check_tells_which_options_to_type():
     assert "2 of 20 to 20 steps" in short
 
 
-def test_check_tells_why_tiles_do_not_fit():
-    assert "no tiles: that makes 3,051,757,812,500 features" in squeezed(
-        fpi_("check", "HalfCheetah-v5", "--action-grid", 2, "--horizon", 5, "--episodes", 1)
-    )
+def test_train_accepts_the_features_that_check_offers_where_tiles_do_not_fit():
+    cheetah = ("HalfCheetah-v5", "--action-grid", 2, "--horizon", 5)
+    verdict = squeezed(fpi_("check", *cheetah, "--episodes", 1)).partition("with changes: ")[2]
+    assert "choose features: with the usual tiles, that makes 3,051,757,812,500 features, more than" in verdict
+    offers = re.findall(r"(--[^(]*) \(([\d,]+) features\)", verdict.partition("can be made: ")[2])
+    assert [size for _, size in offers] == ["8,388,608", "3,328"]
+    for options, size in offers:
+        words = options.replace(", or ", "").split()
+        text = fpi_("train", *cheetah, "--reward-range", -9, 9, "--episodes", 2, *words, "--force")
+        assert f"{size} features" in text
+    assert f"With {offers[0][0]}, covering everything takes" in verdict
+
+
+def test_check_says_where_no_features_can_be_made():
+    gym.register("fpi-tests/Picture-v0", Picture, max_episode_steps=3)
+    text = fpi_("check", "fpi-tests/Picture-v0", "--episodes", 1)
+    assert "Fit for FPI with changes: bring features of your own" in text
+    assert "feature norm unknown" in squeezed(text) and "covering everything" not in text
 
 
 # Drawing
@@ -1069,6 +1094,7 @@ def test_a_folder_that_is_read_only(folder, monkeypatch):
             ("train", "InvertedPendulum-v5", "--action-grid", "3"),
             'pip install "frozen-policy-iteration[mujoco]"',
         ),
+        ("ale_py", ("check", "ALE/Pong-v5"), 'pip install "frozen-policy-iteration[atari]"'),
         (
             "tensorboard",
             ("train", "CartPole-v1", "--tensorboard", "board", "--out", "m.fpi"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import importlib
 import itertools
 import json
 import math
@@ -22,7 +23,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from fpi._validation import shown
-from fpi.errors import EnvironmentMismatch, InputError, MissingExtra
+from fpi.errors import EnvironmentMismatch, InputError, MissingExtra, importing
 
 Env: TypeAlias = gym.Env[Any, Any]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -381,6 +382,9 @@ def make_environment(
     """`gymnasium.make` with errors that say what to do, and an `ActionGrid` if asked for."""
     extra = {} if render_mode is None else {"render_mode": render_mode}
     registering = "fpi.testbeds:" if name.startswith("fpi/") else ""  # Gymnasium imports what stands before a colon
+    if name.startswith("ALE/"):
+        with importing("atari", f"{name} needs ale-py"):
+            importlib.import_module("ale_py")
     try:
         with extras_named(name):
             env = gym.make(f"{registering}{name}", **{**args, **extra})

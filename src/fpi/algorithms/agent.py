@@ -108,7 +108,8 @@ class Agent:
         """From a file of before rewards were divided only: its targets are those of rewards raised to 0 and above."""
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
         self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
-        self._warned = False
+        self.warned: set[str] = set()
+        """What it warned of already; once is enough."""
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
     def __repr__(self) -> str:
@@ -196,12 +197,12 @@ class Agent:
     def warn_if_all_covered(self) -> None:
         """Warn, once, of features too small for the ridge: k = 0 covers every state then, at every level (D3)."""
         data = self.datasets
-        if self._warned or not isinstance(data, Datasets):
+        if "coverage" in self.warned or not isinstance(data, Datasets):
             return
         square, ridge, epsilon = data.largest_square, data.ridge, data.thresholds[-1]
         if square > ridge * epsilon**2:
             return
-        self._warned = True
+        self.warned.add("coverage")
         warnings.warn(
             f"with a ridge of {ridge:g} and an accuracy (epsilon) of {epsilon:g} every state is covered before there "
             f"are any data, so nothing will be explored, stored or learned: the squared norm of the features, at most "
