@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpi.envs import Env, check_actions, check_horizon, check_observations, range_to_pass, rollout, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
-from fpi.features import FeatureMap, optional_methods
+from fpi.features import FeatureMap, Function, optional_methods
+from fpi.observations import form, leaves
 
 GeneratorState: TypeAlias = dict[str, Any]
 
@@ -98,7 +99,7 @@ def replay(
     env: Env,
     start_state: GeneratorState | None,
     actions: Sequence[Any],
-    observations: Sequence[ArrayLike],
+    observations: Sequence[Any],
     *,
     rewards: Sequence[float] | None = None,
     end: tuple[bool, bool] | None = None,
@@ -166,8 +167,18 @@ def _exchange_numbers(env: Env) -> None:
         env.unwrapped.np_random.bit_generator.state = np.random.PCG64(np.random.SeedSequence(0, spawn_key=(1,))).state
 
 
-def _difference(observed: ArrayLike, recorded: ArrayLike) -> float | None:
+def _difference(observed: Any, recorded: Any) -> float | None:
     """None when all bits agree (NaN with NaN too), else the largest absolute difference."""
+    if not isinstance(recorded, dict | tuple):
+        return _array_difference(observed, recorded)
+    if form(observed) != form(recorded):
+        return math.inf
+    pairs = zip(leaves(observed), leaves(recorded), strict=True)
+    found = [size for pair in pairs if (size := _array_difference(*pair)) is not None]
+    return max(found, default=None)
+
+
+def _array_difference(observed: ArrayLike, recorded: ArrayLike) -> float | None:
     expected = np.asarray(recorded)
     array = np.asarray(observed).astype(expected.dtype)
     if array.shape != expected.shape:
@@ -236,10 +247,13 @@ def check(
     if episodes < 1 or (horizon is not None and horizon < 1):
         raise InputError(f"episodes={episodes}, horizon={horizon}: both must be at least 1.")
     changes = _misfits(env, features, horizon)
-    if env.observation_space.shape is None:
-        if not env.observation_space.is_np_flattenable:
+    space = env.observation_space
+    if space.shape is None:
+        if not space.is_np_flattenable:
             check_observations(env)  # nothing can be compared: an error instead of a report
         env = gym.wrappers.FlattenObservation(env)
+        if isinstance(features, Function):
+            features = features.after(lambda flat: spaces.unflatten(space, flat))
     limit = time_limit(env)
     longest = min(horizon or LONGEST_EPISODE, limit or LONGEST_EPISODE, LONGEST_EPISODE)
     found = get_generator(env)
@@ -361,10 +375,10 @@ def _misfits(env: Env, features: FeatureMap | None, horizon: int | None) -> list
     """What an agent would complain about before learning."""
     actions = features.actions if features is not None else getattr(env.action_space, "n", 0)
     texts = []
-    for requirement, arguments in (
-        (check_actions, (env, actions)),
-        (check_observations, (env,)),
-        (check_horizon, (env, horizon or 1)),
+    for requirement, *arguments in (
+        (check_actions, env, actions),
+        *(() if isinstance(features, Function) else ((check_observations, env),)),
+        (check_horizon, env, horizon or 1),
     ):
         try:
             requirement(*arguments)

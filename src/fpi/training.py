@@ -28,6 +28,7 @@ from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
 from fpi.evaluation import EnvActions, Player, list_actions, with_grid
 from fpi.history import History
+from fpi.observations import copied
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Episode:
 
     number: int
     agent: Any
-    observations: list[NDArray[Any]]
+    observations: list[Any]
+    """Arrays, or dictionaries and tuples of them where the environment has such."""
     actions: NDArray[np.int64]
     rewards: NDArray[np.float64]
     stored_stage: int
@@ -233,8 +235,8 @@ class _Play:
     actions: list[int]
     rewards: list[float]
     total_reward: float
-    observations: list[NDArray[Any]]
-    last: NDArray[Any]
+    observations: list[Any]
+    last: Any
     """The observation that the episode ended with."""
     end: tuple[bool, bool]
     exploring: bytearray
@@ -255,18 +257,18 @@ def _play(
 ) -> _Play:
     """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
     act = learner.begin_episode(training_state)
-    step = env.step
+    step, copy = env.step, np.array if env.observation_space.shape is not None else copied
     actions: list[int] = []
     exploring = bytearray()
     rewards: list[float] = []
-    observations: list[NDArray[Any]] = []
+    observations: list[Any] = []
     stage = 0
     terminated = truncated = False
     try:
         for stage in range(learner.horizon):
             action, explores = act(observation, stage)
             if keep:
-                observations.append(np.array(observation))
+                observations.append(copy(observation))
             answer = step(env_actions[action])
             try:
                 observation, reward, terminated, truncated, _ = answer
@@ -291,7 +293,7 @@ def _play(
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(actions)} or less."
         )
-    return _Play(actions, rewards, ret, observations, np.array(observation), end, exploring)
+    return _Play(actions, rewards, ret, observations, copy(observation), end, exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:

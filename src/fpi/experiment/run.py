@@ -112,6 +112,7 @@ class Run:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
         self.agent = job.setting.make_agent()
+        self.agent.notes["train"] = job.setting.environment_notes
         if checkpoint is not None:
             self.agent = _restored(checkpoint, self.agent, job)
             self.agent.warned.update(checkpoint.meta.get("warned", ()))
