@@ -673,6 +673,7 @@ def test_random_transitions_are_noticed_while_learning(features, env, step):
         agent.learn(env(), 16, seed=0)
     assert agent.episodes == 16  # a warning, not an error
     assert all(warning.filename == __file__ for warning in told)
+    assert len(told) == 1  # though the episodes 1, 2, 4, 8 and 16 are played twice
     episode, where = re.search(r"episode (\d+), .* at step (\d+)", str(told[0].message)).groups()
     assert int(episode) <= 2 and int(where) <= step + 1
 
@@ -1386,8 +1387,24 @@ def test_an_environment_that_cannot_be_replayed_is_said_to_be_unchecked():
             return observation + self.count / 100, info
 
     agent = fpi.PAC(lambda x: np.eye(3) / 2, actions=3, horizon=3, epsilon=1.0, ridge=0.01)
-    with pytest.warns(NondeterminismWarning, match="could not be played again"):
-        agent.learn(OwnNumbers(), 2, seed=0)
+    with pytest.warns(NondeterminismWarning, match="start of episode 1 is not reproducible.*not be played") as told:
+        agent.learn(OwnNumbers(), 9, seed=0)
+    assert len(told) == 1
+
+
+def test_an_agent_warns_of_random_transitions_once():
+    class OtherStart(odd.RandomFromStep2):
+        resets = 0
+
+        def start(self):
+            self.resets += 1
+            return 0.25 if self.resets % 2 else 0.5
+
+    agent = make_agent()
+    with pytest.warns(NondeterminismWarning) as told:
+        agent.learn(OtherStart(), 20, seed=0)
+        agent.learn(OtherStart(), 20)
+    assert sorted(str(each.message).partition(":")[0][:14] for each in told) == ["the start of e", "transitions ar"]
 
 
 def test_prefix_ridge_takes_empty_sparse_data_and_refuses_what_it_cannot_hold():

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import imageio.v3 as imageio
@@ -25,7 +27,12 @@ from typer.testing import CliRunner
 import fpi
 from fpi import _files
 from fpi.algorithms import Agent
+from fpi.baselines import Uniform
 from fpi.cli import app, gif, model_environment, train_options, training_run
+from fpi.envs import make_environment
+from fpi.experiment.run import run_slice
+from fpi.experiment.study import Job
+from fpi.run_config import RunConfig
 from fpi.settings import by_name
 
 FPI = Path(sys.executable).parent / "fpi"
@@ -48,6 +55,17 @@ class TurnsCostly(Walk):
 
     def reward(self):
         return 0.5 if self.resets < 12 else 2.0
+
+
+class Picture(Walk):
+    """Shows far more numbers than any built-in features take."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Box(0, 255, (210, 160), np.uint8)
+
+    def observe(self):
+        return np.zeros((210, 160), np.uint8)
 
 
 for number, kind in enumerate((Walk, BoxActions, RandomFromStep2, TurnsCostly)):
@@ -264,6 +282,17 @@ def test_a_model_remembers_its_environment():
         "train", "Pendulum-v1", "--episodes", "5", "--out", "p.fpi", "--resume"
     )  # grid and arguments come from the model
     assert fpi.load("p.fpi").episodes == 10
+
+
+def test_a_model_of_a_study_remembers_its_environment():
+    actions = [[-1.0], [0.5], [1.0]]
+    tiles = {"low": [-1, 0], "high": [1, 1], "tiles": 2, "tilings": 1}
+    config = RunConfig(env="fpi-tests/BoxActions-v0", episodes=4, features=tiles, action_grid=actions).complete()
+    checkpoint = run_slice(Job("walk", config, 0, "gymnasium"), None, 1e9)
+    Path("model.fpi").write_bytes(checkpoint.model)
+    assert "trained for 4 episodes" in squeezed(fpi_("evaluate", "model.fpi", "--episodes", 3))
+    made = model_environment.remembered_environment(fpi.load("model.fpi"), Path("model.fpi"), None, {}, None)
+    assert made.grid.tolist() == actions
 
 
 def test_a_model_from_python_is_evaluated_too():
@@ -749,7 +778,7 @@ def test_check_refuses_random_transitions():
     assert "deterministic no" in squeezed(text)
     assert "Not fit for FPI because its transitions are random" in text
     assert "at step 2" in text
-    fpi_("check", "FrozenLake-v1", code=1)
+    assert "Switch it off: --env-arg is_slippery=false." in fpi_("check", "FrozenLake-v1", code=1)
     fpi_("check", "FrozenLake-v1", "--env-arg", "is_slippery=false", code=0)
 
 
@@ -764,10 +793,24 @@ def test_check_tells_which_options_to_type():
     assert "2 of 20 to 20 steps" in short
 
 
-def test_check_tells_why_tiles_do_not_fit():
-    assert "no tiles: that makes 3,051,757,812,500 features" in squeezed(
-        fpi_("check", "HalfCheetah-v5", "--action-grid", 2, "--horizon", 5, "--episodes", 1)
-    )
+def test_train_accepts_the_features_that_check_offers_where_tiles_do_not_fit():
+    cheetah = ("HalfCheetah-v5", "--action-grid", 2, "--horizon", 5)
+    verdict = squeezed(fpi_("check", *cheetah, "--episodes", 1)).partition("with changes: ")[2]
+    assert "choose features: with the usual tiles, that makes 3,051,757,812,500 features, more than" in verdict
+    offers = re.findall(r"(--[^(]*) \(([\d,]+) features\)", verdict.partition("can be made: ")[2])
+    assert [size for _, size in offers] == ["8,388,608", "3,328"]
+    for options, size in offers:
+        words = options.replace(", or ", "").split()
+        text = fpi_("train", *cheetah, "--reward-range", -9, 9, "--episodes", 2, *words, "--force")
+        assert f"{size} features" in text
+    assert f"With {offers[0][0]}, covering everything takes" in verdict
+
+
+def test_check_says_where_no_features_can_be_made():
+    gym.register("fpi-tests/Picture-v0", Picture, max_episode_steps=3)
+    text = fpi_("check", "fpi-tests/Picture-v0", "--episodes", 1)
+    assert "Fit for FPI with changes: bring features of your own" in text
+    assert "feature norm unknown" in squeezed(text) and "covering everything" not in text
 
 
 # Drawing
@@ -803,6 +846,26 @@ def test_the_gif_shows_the_policy(cart):
 
 def milliseconds(path):
     return sum(imageio.immeta(path, index=i)["duration"] for i in range(len(imageio.imread(path))))
+
+
+@pytest.mark.parametrize(("textures", "dark"), [([], True), ([0, 1], True), ([0, 2], False)])
+def test_models_without_a_sky_are_not_drawn_on_black(textures, dark):
+    headlight = SimpleNamespace(ambient=np.full(3, 0.1), diffuse=np.full(3, 0.4))
+
+    class Robot(Walk):
+        def __init__(self):
+            super().__init__()
+            self.model = SimpleNamespace(tex_type=np.array(textures), vis=SimpleNamespace(headlight=headlight))
+
+        def render(self):
+            return np.array([[[0, 0, 0], [0, 9, 0]]], np.uint8)
+
+    player = Uniform(actions=3, horizon=2)
+    pictures = list(gif.frames(player, Robot(), 1, 0))
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert picture.tolist() == [[[244, 246, 248] if dark else [0, 0, 0], [0, 9, 0]]]
+    assert (headlight.diffuse.max() > 0.5) == dark
 
 
 def test_a_gif_is_replaced_whole_or_not_at_all(cart, monkeypatch, folder):
@@ -1069,6 +1132,7 @@ def test_a_folder_that_is_read_only(folder, monkeypatch):
             ("train", "InvertedPendulum-v5", "--action-grid", "3"),
             'pip install "frozen-policy-iteration[mujoco]"',
         ),
+        ("ale_py", ("check", "ALE/Pong-v5"), 'pip install "frozen-policy-iteration[atari]"'),
         (
             "tensorboard",
             ("train", "CartPole-v1", "--tensorboard", "board", "--out", "m.fpi"),
@@ -1092,6 +1156,9 @@ def test_warnings_are_one_line():
     text = fpi_("train", "fpi-tests/RandomFromStep2-v0", "--horizon", 4, "--episodes", 4, "--out", "random.fpi")
     assert "diverged at step 2" in text
     assert "Warning: The environment CartPole-v0 is out of date" in fpi_("check", "CartPole-v0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_environment("InvertedPendulum-v4", {}, 3)  # the paper's, on purpose
 
 
 def test_notes_are_saved_with_the_agent():

@@ -15,7 +15,16 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, NormalizeObservation, TimeLimit
 
-from fpi.determinism import CheckReport, GeneratorState, ReplayReport, check, get_generator, replay, set_generator
+from fpi.determinism import (
+    CheckReport,
+    GeneratorState,
+    ReplayReport,
+    check,
+    get_generator,
+    noise_advice,
+    replay,
+    set_generator,
+)
 from fpi.envs import ActionGrid, Env
 from fpi.errors import EnvironmentMismatch, InputError
 
@@ -461,8 +470,62 @@ def test_a_start_that_does_not_come_back_leaves_determinism_open() -> None:
         report = check(limited(env))
         assert report.deterministic is None
         assert not report.ok
-        assert "Not fit for FPI because determinism cannot be judged" in report.verdict
-        assert "self.np_random" in report.verdict
+        assert not report.reproducible_starts
+        assert report.verdict.startswith("Fitness for FPI could not be judged: its starts are not reproducible.")
+        assert "self.np_random" in report.verdict and "random:" not in report.verdict
+
+
+class TwoStarts(odd.Walk):
+    """Starts here and there by turns, whatever the generator says."""
+
+    resets = 0
+
+    def start(self) -> float:
+        self.resets += 1
+        return 0.25 if self.resets % 2 else 0.5
+
+
+class TwoNoisyStarts(TwoStarts):
+    def noise(self) -> float:
+        return float(self.np_random.normal())
+
+
+def test_starts_that_are_not_reproducible_are_told_apart_from_random_transitions() -> None:
+    assert Recorded(TwoStarts()).replay() == ReplayReport(None, 0.0, "", False, start_reproducible=False)
+    sound, noisy, usual = (check(limited(world())) for world in (TwoStarts, TwoNoisyStarts, odd.RandomFromStep2))
+    assert (sound.deterministic, sound.reproducible_starts, sound.ok) == (True, False, True)
+    assert sound.verdict.startswith("Fit for FPI. Its starts are not reproducible: that of episode 1 did not come back")
+    assert (noisy.deterministic, noisy.reproducible_starts, noisy.ok) == (False, False, False)
+    assert "because its transitions are random" in noisy.verdict and "starts are not reproducible" in noisy.verdict
+    assert usual.reproducible_starts and "starts" not in usual.verdict
+
+
+class Arcade(odd.RandomFromStep2):
+    """Takes the arguments of Atari games."""
+
+    def __init__(self, frameskip: Any = 4, repeat_action_probability: float = 0.25) -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("env", "advice"),
+    [
+        (gym.make("FrozenLake-v1"), " Switch it off: gymnasium.make(id, is_slippery=False)."),
+        (gym.make("FrozenLake-v1", is_slippery=False), ""),
+        (Arcade(), " Switch it off: gymnasium.make(id, repeat_action_probability=0.0)."),
+        (odd.RandomFromStep2(), ""),
+    ],
+    ids=str,
+)
+def test_noise_that_has_a_switch_is_named(env: Env, advice: str) -> None:
+    assert noise_advice(env) == advice
+    assert advice in check(limited(env)).verdict
+
+
+def test_the_arguments_an_environment_was_made_with_count() -> None:
+    gym.register("fpi-tests/Arcade-v0", Arcade, kwargs={"frameskip": (2, 5), "repeat_action_probability": 0.0})
+    assert noise_advice(gym.make("fpi-tests/Arcade-v0")) == " Switch it off: gymnasium.make(id, frameskip=4)."
+    assert noise_advice(gym.make("fpi-tests/Arcade-v0", frameskip=3)) == ""
 
 
 @pytest.mark.parametrize(

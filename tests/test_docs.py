@@ -1,5 +1,7 @@
 """What the documentation shows must run, and must be finished."""
 
+import ast
+import builtins
 import doctest
 import importlib
 import re
@@ -39,6 +41,29 @@ def test_pages_are_finished_and_their_links_lead_somewhere(page):
     assert not re.search(r"^[A-Z]+_[A-Z_]+$|TODO|FIXME", text, re.MULTILINE)
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (page.parent / link).exists(), link
+
+
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in sorted(ROOT.glob("docs/*.md"))
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_blocks_of_code_need_no_other_block(block):
+    if block.startswith(">>> "):
+        block = "".join(example.source for example in doctest.DocTestParser().get_examples(block))
+    bound, read = set(dir(builtins)) | {"__name__"}, set()
+    for node in ast.walk(ast.parse(block)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.alias(name=name, asname=asname):
+                bound.add(asname or name.partition(".")[0])
+    assert read <= bound, read - bound
 
 
 def test_every_marked_table_can_be_written(monkeypatch, tmp_path):

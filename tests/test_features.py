@@ -436,6 +436,18 @@ def test_fourier_reaches_norm_one_at_the_origin() -> None:
     assert np.linalg.norm(Fourier([0] * 3, [1] * 3, order=4, actions=1).state([0, 0, 0])) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("coupled", "size"), [(1, 1 + 3 * 2), (2, 1 + 3 * 2 + 3 * 4), (3, 27), (9, 27)])
+def test_cosines_may_combine_fewer_entries(coupled, size):
+    low, high, x = [0, -1, 2], [1, 1, 3], [0.3, 0.4, 2.9]
+    features = Fourier(low, high, order=2, actions=2, coupled=coupled)
+    scaled = (np.array(x) - low) / np.subtract(high, low)
+    kept = [c for c in itertools.product(range(3), repeat=3) if np.count_nonzero(c) <= coupled]
+    expected = np.sort([np.cos(np.pi * np.dot(c, scaled)) for c in kept]) / np.sqrt(size)
+    assert np.sort(features.state(x)) == pytest.approx(expected) and features.dim == 2 * size == 2 * len(kept)
+    assert np.array_equal(from_config(features.to_config()).state(x), features.state(x))
+    assert Fourier([0] * 128, [1] * 128, order=3, coupled=1, actions=6).dim == 6 * (1 + 3 * 128)
+
+
 @settings(deadline=None)
 @given(st.lists(ANY_FLOAT, min_size=2, max_size=2), st.sampled_from([1e-3, 0.5, 1e3]))
 def test_rbf_is_a_share_for_every_center(observation: list[float], width: float) -> None:

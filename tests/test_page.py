@@ -101,6 +101,12 @@ def test_tables_and_texts_are_there(opened):
     assert "compiled engine" in opened.inner_text(".lead")
 
 
+def test_the_contents_link_to_every_section(folder):
+    text = (folder / "page.html").read_text()
+    links = re.findall(r'<li><a href="#(\w+)">', text)
+    assert links == re.findall(r'<section id="(\w+)">', text) and len(links) > 8
+
+
 @pytest.mark.process
 def test_no_table_has_to_be_pushed_aside(opened):
     tables = opened.locator(".wide")

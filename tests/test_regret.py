@@ -7,6 +7,7 @@ from layered import LayeredMDP
 from support.worlds import bandit
 
 import fpi
+from fpi import testbeds
 
 RULES = ["paper", "stage", "interval"]
 every_rule = pytest.mark.parametrize("elimination", RULES)
@@ -381,3 +382,39 @@ def test_stopping_saving_and_asking_in_between_change_nothing(tmp_path, eliminat
     loaded.save(path)
     whole.save(tmp_path / "whole.fpi")
     assert path.read_bytes() == (tmp_path / "whole.fpi").read_bytes()
+
+
+# --- what scale has done
+
+
+def bandit_learner(scale, **settings):
+    world = testbeds.LinBandit(d=6, K=10)
+    learner = fpi.Regret(world.features, actions=10, horizon=1, theta_bound=world.theta_bound, scale=scale, **settings)
+    return learner, learner.learn(world.env(), 120, seed=0).returns.tolist()
+
+
+def test_the_summary_says_so_while_scale_has_not_acted(tmp_path):
+    (careful, one), (middle, other), (bold, third) = (bandit_learner(scale) for scale in (1.0, 0.5, 0.01))
+    assert one == other and third != one  # the first eliminations make the difference
+    assert "scale has not acted yet: no action is eliminated, so any scale from 1 on" in str(careful.summary())
+    assert middle.summary().note.endswith("any scale from 0.5 on gives the same")
+    assert bold.eliminated and bold.summary().note == ""
+    assert fpi.Regret(bold.features, actions=10, horizon=1).summary().note == ""
+    assert bandit_learner(1.0, explore="optimistic")[0].summary().note == ""
+    for learner in (careful, bold):
+        learner.save(tmp_path / "learner.fpi")
+        assert fpi.load(tmp_path / "learner.fpi", features=bold.features).summary().note == learner.summary().note
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6])
+def test_engines_agree_on_what_scale_has_done(scale, tmp_path):
+    env = gym.make("CartPole-v1")
+    files = []
+    for engine in ("gymnasium", "compiled"):
+        features = fpi.TileCoding.for_env(env, tiles=1, tilings=1)
+        learner = fpi.Regret(features, actions=2, horizon=12, max_level=3, scale=scale)
+        learner.learn(env, 400, seed=0, engine=engine)
+        assert learner.eliminated == (scale < 1)
+        learner.save(tmp_path / "learner.fpi")
+        files.append((tmp_path / "learner.fpi").read_bytes())
+    assert files[0] == files[1]

@@ -182,10 +182,10 @@ class LevelFreezesAtOneAction(LooksAgain):
 
 
 class LevelExploresCovered(Regret):
-    def _explore(self, level_states, seed, episode, stage):
+    def _explore(self, level_states, *question):
         last = level_states[-1]
         covered = last.allowed & ~last.uncovered
-        return int(covered.argmax()) if covered.any() else super()._explore(level_states, seed, episode, stage)
+        return int(covered.argmax()) if covered.any() else super()._explore(level_states, *question)
 
 
 class LevelIsNotLowered(Regret):

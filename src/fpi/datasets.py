@@ -23,6 +23,7 @@ from fpi.kernels.numerics import largest_square
 from fpi.kernels.objects import entry, made
 from fpi.kernels.ridge import RidgeStore, log_det_at, new_store
 from fpi.kernels.states import new_cache
+from fpi.observations import copied
 from fpi.regression import WIDTH_TIE
 
 ROOM = 4096  # states to begin with
@@ -321,7 +322,7 @@ class _Actor:
 
     def keep(self, indices: NDArray[np.int32], values: NDArray[np.float64], observation: Any, level: int) -> None:
         self._kept_indices[:], self._kept_values[:] = indices, values
-        self._sample = None if self._saved else np.array(observation)[()]
+        self._sample = None if self._saved else copied(observation)
         self._level = level
 
 
@@ -395,7 +396,7 @@ class _RowsActor(_Actor):
                 self.handle, compiled.GIVEN, stage, window, rule, seed, episode, named, remember
             )
             if found[1] and remember and not self._saved:
-                self._sample = np.array(observation)[()]
+                self._sample = copied(observation)
             return found
 
         return act

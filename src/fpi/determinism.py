@@ -8,11 +8,12 @@ environment diverges at once, and CartPole shows float32 observations of its flo
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
@@ -21,13 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpi.envs import Env, check_actions, check_horizon, check_observations, range_to_pass, rollout, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
-
-if TYPE_CHECKING:
-    from fpi.features import FeatureMap
+from fpi.features import FeatureMap, Function, optional_methods
+from fpi.observations import form, leaves
 
 GeneratorState: TypeAlias = dict[str, Any]
 
 LONGEST_EPISODE = 10_000
+MOST_RESETS = 20  # until a start is given up that the generator does not bring back
 
 
 def get_generator(env: Env) -> GeneratorState | None:
@@ -86,6 +87,8 @@ class ReplayReport:
     difference: float
     reason: str
     stochastic_rewards: bool
+    start_reproducible: bool = True
+    """Whether the generator alone brought the start back; else further resets did, by chance."""
 
     @property
     def agrees(self) -> bool:
@@ -96,7 +99,7 @@ def replay(
     env: Env,
     start_state: GeneratorState | None,
     actions: Sequence[Any],
-    observations: Sequence[ArrayLike],
+    observations: Sequence[Any],
     *,
     rewards: Sequence[float] | None = None,
     end: tuple[bool, bool] | None = None,
@@ -105,16 +108,20 @@ def replay(
 
     `start_state` is the generator's state before the recorded reset; `actions` are as given to `env.step`;
     `observations` begin with that of the reset, and the last one may be missing; `end` is (terminated,
-    truncated) after the last action. Rewards may differ, which the report mentions. Returns None where the
-    start itself does not come back, so that nothing can be said. The generator is left as it was found.
+    truncated) after the last action. Rewards may differ, which the report mentions. A start that the generator does
+    not bring back is waited for, some resets long; returns None if it does not come, so that nothing can be said. The
+    generator is left as it was found.
     """
     found = get_generator(env)
     stochastic = False
     try:
         set_generator(env, start_state)
-        observation, _ = env.reset()
-        if _difference(observation, observations[0]) is not None:
+        starts = (env.reset()[0] for _ in range(MOST_RESETS))
+        same = ((i, each) for i, each in enumerate(starts) if _difference(each, observations[0]) is None)
+        resets, observation = next(same, (MOST_RESETS, None))
+        if resets == MOST_RESETS:
             return None
+        reproducible = resets == 0
         _exchange_numbers(env)
         played = rollout(env, observation, lambda _, stage: actions[stage], len(actions))
         for step, (observation, reward, *ended) in enumerate(played, start=1):
@@ -123,14 +130,35 @@ def replay(
             if step < len(observations):
                 size = _difference(observation, observations[step])
                 if size is not None:
-                    return ReplayReport(step, size, f"the observation differs by {size:.3g}", stochastic)
+                    reason = f"the observation differs by {size:.3g}"
+                    return ReplayReport(step, size, reason, stochastic, reproducible)
             recorded = (False, False) if step < len(actions) else end
             if recorded is not None and tuple(ended) != recorded:
                 reason = f"(terminated, truncated) is {tuple(ended)} instead of {recorded}"
-                return ReplayReport(step, math.inf, reason, stochastic)
-        return ReplayReport(None, 0.0, "", stochastic)
+                return ReplayReport(step, math.inf, reason, stochastic, reproducible)
+        return ReplayReport(None, 0.0, "", stochastic, reproducible)
     finally:
         set_generator(env, found)
+
+
+# Arguments of environments that make transitions random: how to tell, and what switches it off.
+_NOISE: dict[str, tuple[Callable[[Any], bool], Any]] = {
+    "is_slippery": (bool, False),  # FrozenLake, CliffWalking
+    "repeat_action_probability": (bool, 0.0),  # Atari
+    "frameskip": (lambda value: isinstance(value, tuple | list), 4),  # Atari, drawn from a range
+}
+
+
+def noise_advice(env: Env) -> str:
+    """How to make the environment without the noise that it was made with, as far as that is known; else empty."""
+    inner = env.unwrapped
+    try:
+        made = {name: each.default for name, each in inspect.signature(type(inner)).parameters.items()}
+    except ValueError:  # some compiled classes do not tell their arguments
+        made = {}
+    made |= inner.spec.kwargs if inner.spec else {}
+    off = [f"{name}={value!r}" for name, (noisy, value) in _NOISE.items() if name in made and noisy(made[name])]
+    return f" Switch it off: gymnasium.make(id, {', '.join(off)})." if off else ""
 
 
 def _exchange_numbers(env: Env) -> None:
@@ -139,8 +167,18 @@ def _exchange_numbers(env: Env) -> None:
         env.unwrapped.np_random.bit_generator.state = np.random.PCG64(np.random.SeedSequence(0, spawn_key=(1,))).state
 
 
-def _difference(observed: ArrayLike, recorded: ArrayLike) -> float | None:
+def _difference(observed: Any, recorded: Any) -> float | None:
     """None when all bits agree (NaN with NaN too), else the largest absolute difference."""
+    if not isinstance(recorded, dict | tuple):
+        return _array_difference(observed, recorded)
+    if form(observed) != form(recorded):
+        return math.inf
+    pairs = zip(leaves(observed), leaves(recorded), strict=True)
+    found = [size for pair in pairs if (size := _array_difference(*pair)) is not None]
+    return max(found, default=None)
+
+
+def _array_difference(observed: ArrayLike, recorded: ArrayLike) -> float | None:
     expected = np.asarray(recorded)
     array = np.asarray(observed).astype(expected.dtype)
     if array.shape != expected.shape:
@@ -158,9 +196,10 @@ class CheckReport:
     """What `check` saw.
 
     `deterministic` is None where it could not be judged, `difference` the first difference a replay met.
-    `rewards` is the smallest and the largest reward, `horizon` the number of steps an episode was given,
-    `early_ends` the number of episodes that ended before it, `feature_norm` the largest norm of a feature
-    vector. `obstacles` forbid FPI; `changes` are what to do before learning.
+    `reproducible_starts` says whether the environment's generator brings every start back. `rewards` is the
+    smallest and the largest reward, `horizon` the number of steps an episode was given, `early_ends` the number
+    of episodes that ended before it, `feature_norm` the largest norm of a feature vector. `obstacles` forbid
+    FPI; `changes` are what to do before learning; `notes` are good to know.
     """
 
     environment: str
@@ -170,6 +209,7 @@ class CheckReport:
     stochastic_rewards: bool
     rewards: tuple[float, float]
     random_starts: bool
+    reproducible_starts: bool
     horizon: int
     time_limit: int | None
     lengths: tuple[int, ...]
@@ -177,6 +217,7 @@ class CheckReport:
     feature_norm: float | None
     obstacles: tuple[str, ...]
     changes: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -186,11 +227,12 @@ class CheckReport:
     @property
     def verdict(self) -> str:
         """The answer in plain words."""
+        answer = "Fit for FPI with changes: " + _enumerate(self.changes) if self.changes else "Fit for FPI."
         if self.obstacles:
-            return "Not fit for FPI because " + _enumerate(self.obstacles)
-        if self.changes:
-            return "Fit for FPI with changes: " + _enumerate(self.changes)
-        return "Fit for FPI."
+            unknown = self.deterministic is None and len(self.obstacles) == 1
+            answer = "Fitness for FPI could not be judged: " if unknown else "Not fit for FPI because "
+            answer += _enumerate(self.obstacles)
+        return " ".join([answer, *self.notes])
 
 
 def check(
@@ -205,10 +247,13 @@ def check(
     if episodes < 1 or (horizon is not None and horizon < 1):
         raise InputError(f"episodes={episodes}, horizon={horizon}: both must be at least 1.")
     changes = _misfits(env, features, horizon)
-    if env.observation_space.shape is None:
-        if not env.observation_space.is_np_flattenable:
+    space = env.observation_space
+    if space.shape is None:
+        if not space.is_np_flattenable:
             check_observations(env)  # nothing can be compared: an error instead of a report
         env = gym.wrappers.FlattenObservation(env)
+        if isinstance(features, Function):
+            features = features.after(lambda flat: spaces.unflatten(space, flat))
     limit = time_limit(env)
     longest = min(horizon or LONGEST_EPISODE, limit or LONGEST_EPISODE, LONGEST_EPISODE)
     found = get_generator(env)
@@ -235,23 +280,32 @@ def check(
     if norm is not None and norm > 1 + 1e-9:
         changes.append(f"scale the features: the largest norm is {norm:.4g}, and the theory takes at most 1.")
 
-    replays = [episode.replayed for episode in played]
-    difference = next((report for report in replays if report is not None and not report.agrees), None)
+    judged = [episode.replayed for episode in played if episode.replayed is not None]
+    difference = next((report for report in judged if not report.agrees), None)
+    strange = [i for i, each in enumerate(played, 1) if each.replayed is None or not each.replayed.start_reproducible]
+    notes = []
+    if strange and judged:
+        notes.append(
+            f"Its starts are not reproducible: that of episode {strange[0]} did not come back from the same generator "
+            "state. FPI takes random starts, but no run can be repeated or continued to the bit."
+        )
     return CheckReport(
         environment=env.unwrapped.spec.id if env.unwrapped.spec else type(env.unwrapped).__name__,
         action_space=str(env.action_space),
-        deterministic=False if difference is not None else (None if None in replays else True),
+        deterministic=False if difference is not None else (True if judged else None),
         difference=difference,
-        stochastic_rewards=any(report is not None and report.stochastic_rewards for report in replays),
+        stochastic_rewards=any(report.stochastic_rewards for report in judged),
         rewards=(low, high),
         random_starts=random_starts,
+        reproducible_starts=not strange,
         horizon=longest,
         time_limit=limit,
         lengths=lengths,
         early_ends=sum(any(episode.end) and len(episode.actions) < longest for episode in played),
         feature_norm=norm,
-        obstacles=tuple(_obstacles(played)),
+        obstacles=tuple(_obstacles(env, played)),
         changes=tuple(changes),
+        notes=tuple(notes),
     )
 
 
@@ -275,11 +329,11 @@ class _Episode:
 
     def feature_norm(self, features: FeatureMap) -> float:
         """The largest norm of the features of this episode's decisions."""
-        active = getattr(features, "active", None)
+        methods = optional_methods(features)  # the whole matrix is mostly 0, and large
         norms = (
-            np.linalg.norm(active(observation, stage)[1])
-            if active is not None
-            else np.linalg.norm(features(observation, stage), axis=1).max()
+            np.linalg.norm(methods.active(observation, stage)[1])
+            if methods.active is not None
+            else np.linalg.norm(np.atleast_2d(methods.rows(observation, stage)), axis=1).max()
             for stage, observation in enumerate(self.observations[: len(self.actions)])
         )
         return float(max(norms, default=0.0))
@@ -321,10 +375,10 @@ def _misfits(env: Env, features: FeatureMap | None, horizon: int | None) -> list
     """What an agent would complain about before learning."""
     actions = features.actions if features is not None else getattr(env.action_space, "n", 0)
     texts = []
-    for requirement, arguments in (
-        (check_actions, (env, actions)),
-        (check_observations, (env,)),
-        (check_horizon, (env, horizon or 1)),
+    for requirement, *arguments in (
+        (check_actions, env, actions),
+        *(() if isinstance(features, Function) else ((check_observations, env),)),
+        (check_horizon, env, horizon or 1),
     ):
         try:
             requirement(*arguments)
@@ -333,28 +387,27 @@ def _misfits(env: Env, features: FeatureMap | None, horizon: int | None) -> list
     return texts
 
 
-def _obstacles(played: Sequence[_Episode]) -> list[str]:
-    """The first undefined number, the first difference, and the first start that did not come back."""
+def _obstacles(env: Env, played: Sequence[_Episode]) -> list[str]:
+    """The first undefined number, the first difference, and starts of which none came back."""
     texts = {}
     for number, episode in enumerate(played, start=1):
         report = episode.replayed
         if episode.undefined:
             place = f"step {len(episode.actions)} of episode {number}"
             texts["undefined"] = f"at {place} {episode.undefined}, and FPI takes finite numbers only."
-        if report is None:
-            texts.setdefault(
-                "start",
-                f"determinism cannot be judged: the start of episode {number} did not come back from the "
-                "same generator state. Draw start states from self.np_random, and leave out wrappers that "
-                "remember past episodes.",
-            )
-        elif not report.agrees:
+        if report is not None and not report.agrees:
             texts.setdefault(
                 "difference",
                 f"its transitions are random: when the actions of episode {number} are replayed, "
                 f"{report.reason} at step {report.step}. FPI needs the same actions to lead to the same "
-                "states.",
+                f"states.{noise_advice(env)}",
             )
+    if all(episode.replayed is None for episode in played):
+        texts["start"] = (
+            "its starts are not reproducible. None came back from the same generator state, so that no episode could "
+            "be replayed and whether transitions are deterministic is open. Draw start states from self.np_random, and "
+            "leave out wrappers that remember past episodes."
+        )
     return list(texts.values())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import importlib
 import itertools
 import json
 import math
@@ -22,7 +23,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from fpi._validation import shown
-from fpi.errors import EnvironmentMismatch, InputError, MissingExtra
+from fpi.errors import EnvironmentMismatch, InputError, MissingExtra, importing
 
 Env: TypeAlias = gym.Env[Any, Any]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -208,7 +209,7 @@ def check_observations(env: Env) -> None:
     space = env.observation_space
     if space.shape is None:
         advice = (
-            "gymnasium.wrappers.FlattenObservation(env)."
+            "gymnasium.wrappers.FlattenObservation(env). A plain function as features gets observations as they are."
             if space.is_np_flattenable
             else "a gymnasium.ObservationWrapper that returns an array of fixed shape."
         )
@@ -217,13 +218,17 @@ def check_observations(env: Env) -> None:
         )
 
 
-def check_spaces(env: Env, actions: int) -> int:
-    """`check_actions` and `check_observations` in one, for anything a user may take for an environment."""
+def check_spaces(env: Env, actions: int, structured: bool = False) -> int:
+    """`check_actions` and `check_observations` in one, for anything a user may take for an environment.
+
+    Observations may be dictionaries and tuples of arrays if `structured`.
+    """
     if not isinstance(env, gym.Env):
         raise EnvironmentMismatch(
             f"the environment is a {type(env).__name__}, not a gymnasium.Env. Make one: gymnasium.make(id)."
         )
-    check_observations(env)
+    if not (structured and env.observation_space.is_np_flattenable):
+        check_observations(env)
     return check_actions(env, actions)
 
 
@@ -381,9 +386,12 @@ def make_environment(
     """`gymnasium.make` with errors that say what to do, and an `ActionGrid` if asked for."""
     extra = {} if render_mode is None else {"render_mode": render_mode}
     registering = "fpi.testbeds:" if name.startswith("fpi/") else ""  # Gymnasium imports what stands before a colon
+    if name.startswith("ALE/"):
+        with importing("atari", f"{name} needs ale-py"):
+            importlib.import_module("ale_py")
     try:
         with extras_named(name):
-            env = gym.make(f"{registering}{name}", **{**args, **extra})
+            env = make_quietly(f"{registering}{name}", **{**args, **extra})
     except MissingExtra:
         raise
     except gym.error.UnregisteredEnv as error:
@@ -392,6 +400,13 @@ def make_environment(
         settings = "".join(f" --env-arg {key}={json.dumps(value)}" for key, value in args.items())
         raise InputError(f"{name}{settings} could not be made: {_one_line(error)}") from error
     return env if action_grid is None else ActionGrid(env, action_grid)
+
+
+def make_quietly(name: str, **args: Any) -> Env:
+    """`gymnasium.make`, but the paper's InvertedPendulum-v4 is meant: that there is a later one need not be told."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*InvertedPendulum-v4 is out of date")
+        return gym.make(name, **args)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from fpi import envs
 from fpi._validation import check_whole, shown
 from fpi.envs import Env
 from fpi.errors import InputError
+from fpi.features import Function
 from fpi.history import Evaluation
 
 EnvActions = list[np.int64]
@@ -136,7 +137,13 @@ def with_grid(env: Env, agent: Player) -> Env:
     return env if grid is None or hasattr(env.action_space, "n") else envs.ActionGrid(env, grid)
 
 
+def reads_any(player: Player) -> bool:
+    """Whether it gives observations to a plain function, which may read dictionaries and tuples."""
+    return isinstance(getattr(player, "features", None), Function)
+
+
 def list_actions(env: Env, learner: Player) -> EnvActions:
     """The environment's own actions; numpy's integers are what its space checks fastest."""
-    first = envs.check_spaces(env, learner.actions)
+    whole = getattr(learner, "whole_episodes", False)  # which are kept as arrays
+    first = envs.check_spaces(env, learner.actions, structured=reads_any(learner) and not whole)
     return [np.int64(first + action) for action in range(learner.actions)]

@@ -102,6 +102,11 @@ class RunConfig:
             )
         return _testbed(env), env.unwrapped.noise  # type: ignore[attr-defined]
 
+    @property
+    def environment_notes(self) -> dict[str, Any]:
+        """What a model file says of its environment, by which `fpi evaluate` makes it again."""
+        return {"environment": self.env, "env_args": dict(self.env_args), "action_grid": self.action_grid}
+
     def make_env(self) -> Env:
         return make_environment(self.env, dict(self.of_seed(0).env_args), self.action_grid)
 

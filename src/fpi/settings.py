@@ -43,13 +43,19 @@ class SettingField(NamedTuple):
     @property
     def choices(self) -> tuple[Any, ...]:
         """The values of a Literal."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
+        return tuple(choice for kind in self._kinds if get_origin(kind) is Literal for choice in get_args(kind))
+
+    @property
+    def _kinds(self) -> tuple[Any, ...]:
+        return get_args(self.type) if get_origin(self.type) in (Union, types.UnionType) else (self.type,)
 
     def check(self, value: Any) -> None:
         if value is None and self.setting.none:
             return
-        if self.choices and not (isinstance(value, str) and value in self.choices):
-            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}.")
+        own = Rule in self._kinds
+        if self.choices and not ((isinstance(value, str) and value in self.choices) or (own and callable(value))):
+            function = ", or pass a function" if own else ""
+            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{function}.")
         if self.setting.check is not None:
             self.setting.check(self.name, value)
 
@@ -109,8 +115,10 @@ _EXPLORING = Setting(
     "(best estimate) or, with levels, optimistic (largest estimate plus its error).",
     metavar="RULE",
 )
-Explore = Annotated[Literal["first", "widest", "greedy", "random"], _EXPLORING]
-LevelExplore = Annotated[Literal["first", "widest", "greedy", "random", "optimistic"], _EXPLORING]
+Rule = Callable[[Any], int]
+"""An exploring rule of one's own, see `fpi.algorithms.UncoveredState`."""
+Explore = Annotated[Literal["first", "widest", "greedy", "random"] | Rule, _EXPLORING]
+LevelExplore = Annotated[Literal["first", "widest", "greedy", "random", "optimistic"] | Rule, _EXPLORING]
 
 
 Elimination = Annotated[

@@ -23,11 +23,12 @@ from fpi import envs
 from fpi._interrupts import held
 from fpi._validation import check_whole, shown
 from fpi.data import Act, Trajectory
-from fpi.determinism import GeneratorState, get_generator, replay, set_generator
+from fpi.determinism import GeneratorState, get_generator, noise_advice, replay, set_generator
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
 from fpi.evaluation import EnvActions, Player, list_actions, with_grid
 from fpi.history import History
+from fpi.observations import copied
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Episode:
 
     number: int
     agent: Any
-    observations: list[NDArray[Any]]
+    observations: list[Any]
+    """Arrays, or dictionaries and tuples of them where the environment has such."""
     actions: NDArray[np.int64]
     rewards: NDArray[np.float64]
     stored_stage: int
@@ -141,6 +143,7 @@ def learn(
     whole = cast(TrajectoryLearner, learner) if getattr(learner, "whole_episodes", False) else None
     rows: list[tuple[float, int, int, int]] = []
     stored: list[int] = []
+    warned: set[str] = getattr(learner, "warned", set())
     with held.often(), first_seed(learner, seed):
         training_state, seed, env_actions = _begin(learner, env, seed)
         name, inner = training_state.environment, env.unwrapped  # whose generator is asked for after every episode
@@ -160,7 +163,7 @@ def learn(
                 if number % COUNTED_TOGETHER == 0:
                     training_state = training_state.counted(learner.horizon)
                 if watched:
-                    _watch(env, number, before, play, env_actions, getattr(learner, "deterministic_rewards", False))
+                    _watch(learner, env, number, before, play, env_actions, warned)
                 with held:
                     if whole is None:
                         learner.end_episode(training_state, _explored(learner, play))
@@ -232,8 +235,8 @@ class _Play:
     actions: list[int]
     rewards: list[float]
     total_reward: float
-    observations: list[NDArray[Any]]
-    last: NDArray[Any]
+    observations: list[Any]
+    last: Any
     """The observation that the episode ended with."""
     end: tuple[bool, bool]
     exploring: bytearray
@@ -254,18 +257,18 @@ def _play(
 ) -> _Play:
     """One episode. The learner does not change in here, so an error or Ctrl-C loses nothing but the episode."""
     act = learner.begin_episode(training_state)
-    step = env.step
+    step, copy = env.step, np.array if env.observation_space.shape is not None else copied
     actions: list[int] = []
     exploring = bytearray()
     rewards: list[float] = []
-    observations: list[NDArray[Any]] = []
+    observations: list[Any] = []
     stage = 0
     terminated = truncated = False
     try:
         for stage in range(learner.horizon):
             action, explores = act(observation, stage)
             if keep:
-                observations.append(np.array(observation))
+                observations.append(copy(observation))
             answer = step(env_actions[action])
             try:
                 observation, reward, terminated, truncated, _ = answer
@@ -290,7 +293,7 @@ def _play(
             f"agent's horizon of {learner.horizon}: what would have come is unknown. Make the agent with "
             f"horizon={len(actions)} or less."
         )
-    return _Play(actions, rewards, ret, observations, np.array(observation), end, exploring)
+    return _Play(actions, rewards, ret, observations, copy(observation), end, exploring)
 
 
 def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> float:
@@ -332,40 +335,44 @@ def _trajectory(play: _Play) -> Trajectory:
 
 
 def _watch(
+    learner: Learner,
     env: Env,
     number: int,
     before: GeneratorState | None,
     play: _Play,
     env_actions: EnvActions,
-    deterministic_rewards: bool,
+    warned: set[str],
 ) -> None:
-    """Replay an episode that was just played, and warn if the same actions lead elsewhere.
+    """Replay an episode that was just played, and warn, once, if the same actions lead elsewhere.
 
     Other rewards are an error where a learner needs deterministic ones.
     """
     actions = [env_actions[action] for action in play.actions]
     report = replay(env, before, actions, play.observations, rewards=play.rewards, end=play.end)
-    if deterministic_rewards and report is not None and report.stochastic_rewards:
+    if getattr(learner, "deterministic_rewards", False) and report is not None and report.stochastic_rewards:
         raise EnvironmentMismatch(
             f"episode {number + 1}, played again from the same start with the same actions, paid other rewards. "
             "hindsight uses a return more than once, which deterministic rewards only allow: make the agent without "
             "it. The agent is as it was before this episode."
         )
-    if report is None and number == 0:
-        warnings.warn(
-            "episode 1 could not be played again: its start does not come back with the environment's generator. "
-            "Whether transitions are deterministic was not checked, and going on later may not give the same bits.",
-            NondeterminismWarning,
-            stacklevel=4,
+    texts = {}
+    if report is None or not report.start_reproducible:
+        texts["start"] = (
+            f"the start of episode {number + 1} is not reproducible: it does not come back with the environment's "
+            "generator. FPI takes random starts, but going on later may not give the same bits."
         )
+        if report is None:
+            texts["start"] += " Whether its transitions are deterministic is open, since it could not be played again."
     if report is not None and not report.agrees:
-        warnings.warn(
-            f"episode {number + 1}, played again from the same start with the same actions, diverged at step "
-            f"{report.step}: {report.reason}. FPI needs deterministic transitions; without them stored returns go "
-            "stale and no bound holds. `fpi check` shows more; if the noise can be switched off, do so.",
-            NondeterminismWarning,
-            stacklevel=4,
+        texts["transitions"] = (
+            f"transitions are random: episode {number + 1}, played again from the same start with the same actions, "
+            f"diverged at step {report.step}: {report.reason}. FPI needs deterministic ones; without them stored "
+            f"returns go stale and no bound holds. `fpi check` shows more.{noise_advice(env)}"
         )
+    for kind, text in texts.items():
+        if kind not in warned:
+            warnings.warn(text, NondeterminismWarning, stacklevel=4)
+            warned.add(kind)
 
 
 def _episode(learner: Learner, number: int, play: _Play) -> Episode:

@@ -7,12 +7,14 @@ from fpi import features, function_classes
 from fpi.algorithms import agent
 from fpi.algorithms.agent import Agent, Kind
 from fpi.algorithms.eluder import Eluder
+from fpi.algorithms.exploring import UncoveredState
 from fpi.algorithms.model_fpi import ModelFPI
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
 from fpi.modelling.experience import Observations
+from fpi.settings import Rule
 
-__all__ = ["PAC", "Agent", "Eluder", "ModelFPI", "Regret", "load"]
+__all__ = ["PAC", "Agent", "Eluder", "ModelFPI", "Regret", "UncoveredState", "load"]
 
 
 KINDS = {
@@ -23,11 +25,11 @@ KINDS = {
 }
 
 
-def load(path: str | os.PathLike[str], features: Any = None) -> Agent:
+def load(path: str | os.PathLike[str], features: Any = None, explore: Rule | None = None) -> Agent:
     """Read an agent back from the file that its `save` wrote.
 
     Built-in feature maps come back from the file, and so do function classes over them and small tables. A function of
     your own must be passed as `features`, and so must a class made of some; it is checked by evaluating it on stored
-    observations. Nothing in a file can run, whoever wrote it.
+    observations. So must an exploring rule of your own, as `explore`. Nothing in a file can run, whoever wrote it.
     """
-    return agent.load(path, features, KINDS)
+    return agent.load(path, features, explore, KINDS)

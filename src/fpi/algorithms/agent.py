@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 import os
 import warnings
@@ -14,7 +15,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import determinism, model_files, training
+from fpi import determinism, model_files, observations, training
 from fpi._validation import check_whole, is_whole
 from fpi.algorithms.theory import Constants
 from fpi.data import Act, Estimator, ExploringStep
@@ -73,6 +74,8 @@ class Summary:
     """Those of them at covered states, where the decision stood."""
     data: NDArray[np.int64]
     """Data stored."""
+    note: str = ""
+    """What else is good to know."""
 
     def __str__(self) -> str:
         """A row for every stage, or for up to twelve runs of stages."""
@@ -86,7 +89,7 @@ class Summary:
             visits, covered, data = (int(x[stages].sum()) for x in (self.visits, self.covered, self.data))
             name = f"{stages[0]}" if len(stages) == 1 else f"{stages[0]} to {stages[-1]}"
             lines.append(f"{name:<12}{visits:>11,}{covered / max(visits, 1):>10.1%}{data:>10,}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self.note] if self.note else [])])
 
 
 class Agent:
@@ -108,7 +111,8 @@ class Agent:
         """From a file of before rewards were divided only: its targets are those of rewards raised to 0 and above."""
         self.notes: dict[str, Any] = {}  # anything JSON can hold; saved along
         self._pending: tuple[TrainingState, ExploringStep | None, tuple[int, int, float] | None] | None = None
-        self._warned = False
+        self.warned: set[str] = set()
+        """What it warned of already; once is enough."""
         self._samples: list[tuple[Any, int, NDArray[np.float64]]] = []  # to recognise a feature function by
 
     def __repr__(self) -> str:
@@ -196,12 +200,12 @@ class Agent:
     def warn_if_all_covered(self) -> None:
         """Warn, once, of features too small for the ridge: k = 0 covers every state then, at every level (D3)."""
         data = self.datasets
-        if self._warned or not isinstance(data, Datasets):
+        if "coverage" in self.warned or not isinstance(data, Datasets):
             return
         square, ridge, epsilon = data.largest_square, data.ridge, data.thresholds[-1]
         if square > ridge * epsilon**2:
             return
-        self._warned = True
+        self.warned.add("coverage")
         warnings.warn(
             f"with a ridge of {ridge:g} and an accuracy (epsilon) of {epsilon:g} every state is covered before there "
             f"are any data, so nothing will be explored, stored or learned: the squared norm of the features, at most "
@@ -266,25 +270,29 @@ class Agent:
         tensors |= {f"open.{name}": tensor for name, tensor in self._open_tensors().items()}
         if features is None:
             for i, (observation, _, matrix) in enumerate(self._samples):
-                array = np.asarray(observation)
-                tensors[f"sample.{i}.observation"] = array.astype(WIDEST[array.dtype.kind])
+                for name, array in zip(_leaf_names(i, observation), observations.leaves(observation), strict=True):
+                    tensors[name] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
         training_state = asdict(self.training_state.counted(self.horizon))
         tensors["visits"] = training_state.pop("visits")
         del training_state["uncounted"]
         meta = {
             "algorithm": type(self).__name__,
-            "settings": {
-                name: value.item() if isinstance(value, np.generic) else value
-                for name, value in asdict(self.settings).items()
-            },
+            "settings": {each.name: _plain(getattr(self.settings, each.name)) for each in fields(self.settings)},
             "features": features,
-            "samples": [(stage, np.asarray(seen).dtype.str) for seen, stage, _ in self._samples if features is None],
+            "samples": [(stage, observations.form(seen)) for seen, stage, _ in self._samples if features is None],
             "trail": training_state,
             "shifted": self.shifted,
             "notes": self.notes,
         }
         model_files.write(path, tensors, meta)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it; a function of one's own is left out."""
+    if callable(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _part(tensors: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -312,7 +320,7 @@ class Kind(NamedTuple):
     from_config: Callable[[dict[str, Any]], Any]
 
 
-def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) -> Agent:
+def load(path: str | os.PathLike[str], features: Any, explore: Any, kinds: dict[str, Kind]) -> Agent:
     """Read an agent that `save` wrote; `kinds` says what it may be."""
     tensors, meta = model_files.read(path)
     try:
@@ -336,7 +344,7 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
                 f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
                 "hold. Pass it: fpi.load(path, features=...)."
             )
-        settings = dict(meta["settings"])
+        settings = _with_rule(path, dict(meta["settings"]), explore)
         low, high = settings.get("reward_range", (0.0, 1.0)) or ANY_REWARD
         shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
         if shifted:
@@ -364,6 +372,20 @@ def load(path: str | os.PathLike[str], features: Any, kinds: dict[str, Kind]) ->
     return agent
 
 
+def _with_rule(path: Any, settings: dict[str, Any], explore: Any) -> dict[str, Any]:
+    """The settings of a file, with the exploring rule that was given where it had one of the user's own."""
+    if settings.get("explore", "") is None:
+        if not callable(explore):
+            raise ModelFileError(
+                f"{path} was learned with an exploring rule of your own, which a file cannot hold. Pass the function: "
+                "fpi.load(path, explore=...)."
+            )
+        return settings | {"explore": explore}
+    if explore is not None:
+        raise ModelFileError(f"{path} was learned without an exploring rule of your own. Leave `explore` out.")
+    return settings
+
+
 def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> TrainingState:
     training_state = TrainingState(**stored, visits=visits)
     determinism.check_generator(training_state.generator)
@@ -381,11 +403,20 @@ def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: 
     return training_state
 
 
+def _leaf_names(sample: int, observation: Any) -> list[str]:
+    """What files call the arrays of a sample's observation: one, or the leaves of a dictionary or tuple."""
+    name = f"sample.{sample}.observation"
+    if not isinstance(observation, dict | tuple):
+        return [name]
+    return [f"{name}.{leaf}" for leaf in range(len(observations.leaves(observation)))]
+
+
 def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], samples: list[Any]) -> None:
     """Check by stored samples that the feature function is the one the agent learned with."""
-    for i, (stage, dtype) in enumerate(samples):
+    for i, (stage, form) in enumerate(samples):
         agent.check_stage(stage)
-        observation = tensors[f"sample.{i}.observation"].astype(dtype)[()]
+        names = _leaf_names(i, observations.rebuilt(form, itertools.repeat(np.zeros(()))))
+        observation = observations.rebuilt(form, (tensors[name] for name in names))
         expected = tensors[f"sample.{i}.features"]
         try:
             matrix = agent.datasets.describe(observation, stage)

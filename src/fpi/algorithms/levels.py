@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 
 from fpi._validation import is_whole
 from fpi.algorithms.agent import Agent
+from fpi.algorithms.exploring import UncoveredState, explore
 from fpi.data import Act, Dataset
 from fpi.errors import InputError
 from fpi.evaluation import Decision
-from fpi.kernels.choose import EXPLORING, best, eliminate, explore
+from fpi.kernels.choose import best, eliminate
 from fpi.settings import LevelSettings
 from fpi.training import TrainingState
 
@@ -130,6 +131,9 @@ class LeveledAgent(Agent):
         self.played = ()
         self._everything = np.ones(self.actions, np.bool_)
         self.playing: list[int] = []  # l_h of the episode under way
+        self.eliminated: bool | None = False
+        """Whether an action of a state that was visited is eliminated; None if a file of before does not say."""
+        self.eliminating = False  # in the episode under way
         self._frozen: dict[tuple[int, Hashable], list[LevelState]] = {}  # of states that may come back
 
     def stage_gaps(self, level: int) -> NDArray[np.float64]:
@@ -170,7 +174,7 @@ class LeveledAgent(Agent):
         assert training_state.seed is not None
         seed, episode = training_state.seed, training_state.episodes
         playing: list[int] = []
-        self.playing = playing
+        self.playing, self.eliminating = playing, False
 
         def play(observation: Any, stage: int) -> tuple[int, bool]:
             level = playing[-1] if playing else None
@@ -186,17 +190,30 @@ class LeveledAgent(Agent):
         if level is None:  # line 3; only features that were called show what the first level is
             level = min(episode + self.first_level, self.levels + 1)
         levels = self.ladder(rows, observation, stage, min(level, self.levels))
+        if not self.eliminated:
+            self.eliminating |= any(
+                each.survives is not None and (each.allowed > each.survives).any() for each in levels
+            )
         last = levels[-1]
         if last.action is not None:  # lines 6 to 8
             return last.action, level, False
-        action = self._explore(levels, seed, episode, stage)  # lines 10 to 12
+        action = self._explore(levels, seed, episode, stage, observation)  # lines 10 to 12
         self.datasets.keep(rows, observation, action, last.level)
         return action, last.level, True
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
         """Lines 17 to 20; the level was kept with the step."""
         self.played = tuple(self.playing)
+        self.eliminated = self.eliminating or self.eliminated
         super().end_episode(training_state, explored)
+
+    def _open_tensors(self) -> dict[str, NDArray[Any]]:
+        return {} if self.eliminated is None else {"eliminated": np.array([self.eliminated])}
+
+    def _restore_open(self, tensors: dict[str, NDArray[Any]]) -> None:
+        others = {name: tensor for name, tensor in tensors.items() if name != "eliminated"}
+        self.eliminated = bool(tensors["eliminated"].any()) if len(others) < len(tensors) else None
+        super()._restore_open(others)
 
     def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:
         """The state at every level from the first up to one that does not cover it, and at most to `top`."""
@@ -223,16 +240,17 @@ class LeveledAgent(Agent):
         action, threshold = eliminate(values, widths, allowed, *margins, errors, survives)  # eqs. (7) and (8)
         return LevelState(level, k, allowed, uncovered, values, widths, action, survives, errors, threshold)
 
-    def _explore(self, level_states: Sequence[LevelState], seed: int, episode: int, stage: int) -> int:
+    def _explore(
+        self, level_states: Sequence[LevelState], seed: int, episode: int, stage: int, observation: Any
+    ) -> int:
         """Line 12: an uncovered action of A^(l)(s), for the last of these levels."""
         last = level_states[-1]
         # Greedy: the best by the frozen values of the level below, which has them for all allowed actions.
         values = level_states[-2].values if len(level_states) > 1 else last.values
         if self.settings.explore == "optimistic":
             values = last.values + self.optimism(stage, last.level) * last.widths
-        rule = EXPLORING[self.settings.explore]
-        action: int = explore(rule, last.uncovered, last.widths, values, seed, episode, stage)
-        return action
+        state = UncoveredState(observation, stage, last.uncovered, last.widths, values, seed, episode)
+        return explore(self.settings.explore, state, self.rewards.span)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +277,7 @@ class LeveledAgent(Agent):
         action = _frozen_action(level_states)
         if action is not None:
             return Decision(action, True)
-        return Decision(self._explore(level_states, *self._draw(episode), stage), False)
+        return Decision(self._explore(level_states, *self._draw(episode), stage, observation), False)
 
     def greedy(self, observation: Any, stage: int) -> int:
         """pi^(l)(s) of the last level that covers the state; if none does, the best estimate on the first's data."""

@@ -32,13 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms.agent import WIDEST, Agent, init_from_settings, linear_constants
+from fpi.algorithms.exploring import UncoveredState, explore
 from fpi.algorithms.theory import Constants
 from fpi.data import Act, Dataset, Trajectory, check_column
 from fpi.datasets import Datasets
 from fpi.errors import InputError
 from fpi.evaluation import Decision
 from fpi.features import FeatureMap, as_feature_map
-from fpi.kernels.choose import EXPLORING, best, explore
+from fpi.kernels.choose import best
 from fpi.settings import UNLIMITED, PACSettings
 from fpi.training import TrainingState
 
@@ -120,9 +121,13 @@ class PAC(Agent):
     50
 
     `features` is a feature map, or a plain function of (observation) or (observation, stage) that gives an array with
-    one row per action. `fpi.settings.PACSettings` says what the other arguments mean. Ties: values within
-    1e-9 * (1 + |max|) of the largest are equal and the lowest action wins; a width within 1e-9 * epsilon of epsilon
-    counts as covered.
+    one row per action; a function gets observations as they are, those of Dict and Tuple spaces, too.
+    `fpi.settings.PACSettings` says what the other arguments mean. `explore` may be a function as well: of an
+    `fpi.algorithms.UncoveredState`, giving one of its uncovered actions. That is slower, needs engine="gymnasium", and
+    is passed to `fpi.load` again.
+
+    Ties: values within 1e-9 * (1 + |max|) of the largest are equal and the lowest action wins; a width within
+    1e-9 * epsilon of epsilon counts as covered.
     """
 
     settings: PACSettings
@@ -143,9 +148,8 @@ class PAC(Agent):
         known = self._frozen_values(observation, stage)
         if known.freezing_index is not None:
             return Decision(int(best(known.values, self._all)), True)  # argmax of Q_t
-        rule = EXPLORING[self.settings.explore]
-        chosen = explore(rule, known.uncovered, known.widths, known.values, *self._draw(episode), stage)
-        return Decision(int(chosen), False)  # an uncovered action
+        state = UncoveredState(observation, stage, known.uncovered, known.widths, known.values, *self._draw(episode))
+        return Decision(explore(self.settings.explore, state, self.rewards.span), False)  # an uncovered action
 
     def _frozen_values(self, observation: Any, stage: int) -> FrozenValues:
         """k_t(s) and Q_t(s, .), or what all data say of an uncovered state."""
@@ -165,9 +169,24 @@ class PAC(Agent):
         `Agent.end_episode`.
         """
         assert training_state.seed is not None
-        return self.datasets.begin_episode(
-            self.settings.window, self.settings.explore, training_state.seed, training_state.episodes
+        window, rule, seed, episode = (
+            self.settings.window,
+            self.settings.explore,
+            training_state.seed,
+            training_state.episodes,
         )
+        if isinstance(rule, str):
+            return self.datasets.begin_episode(window, rule, seed, episode)
+        covered = self.datasets.begin_episode(window, "first", seed, episode)  # decides where nothing is to be explored
+
+        def act(observation: Any, stage: int) -> tuple[int, bool]:
+            action, explores = covered(observation, stage)
+            if explores:
+                action = self.pi(observation, stage, episode).action
+                self.datasets.keep(self.datasets.rows(observation, stage), observation, action, 1)
+            return action, explores
+
+        return act
 
     # --- hindsight ----------------------------------------------------------------------------------------------------
 
@@ -265,8 +284,10 @@ class PAC(Agent):
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """What `pi` answers, as quickly as an episode would."""
         self.check_stage(stage)
-        ruling = self.settings.window, self.settings.explore, *self._draw(episode)
-        action, explores = self.datasets.decide(observation, stage, *ruling)
+        rule = self.settings.explore
+        if not isinstance(rule, str):
+            return self.pi(observation, stage, episode)
+        action, explores = self.datasets.decide(observation, stage, self.settings.window, rule, *self._draw(episode))
         return Decision(action, not explores)
 
     def greedy(self, observation: Any, stage: int) -> int:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.algorithms.agent import init_from_settings, linear_constants
+from fpi.algorithms.agent import Summary, init_from_settings, linear_constants
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants, levels
 from fpi.datasets import Datasets
@@ -71,6 +71,15 @@ class Regret(LeveledAgent):
         epsilons = [2.0**-level for level in range(1, self.levels + 1)]
         super().__init__(settings, Datasets(known, settings.horizon, self.ridge, epsilons))
         self._gaps: dict[int, NDArray[np.float64]] = {}
+
+    def summary(self) -> Summary:
+        """How much of what was visited is covered, how many data it took, and whether `scale` made a difference yet."""
+        settings = self.settings
+        by_scale = self.eliminated is not False or settings.explore == "optimistic" or settings.first_level == "auto"
+        note = (
+            f"scale has not acted yet: no action is eliminated, so any scale from {settings.scale:g} on gives the same"
+        )
+        return replace(super().summary(), note="" if by_scale or not self.episodes else note)
 
     # --- the constants of the appendix on Section 5 ------------------------------------------------------------------
 

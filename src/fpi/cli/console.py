@@ -13,16 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 # Errors and advice of the library are written for Python; here people type options.
-_TYPED_INSTEAD = (
+_TYPED_INSTEAD: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Wrap the environment: fpi\.ActionGrid\(env, points=(\d+)\).*?\.\.\..*?\.", r"Give --action-grid \1."),
     (r"reward_range=\((\S+), (\S+)\)", r"--reward-range \1 \2"),
-    (r"gymnasium\.make\(id, max_episode_steps=(\d+)\)", r"--env-arg max_episode_steps=\1"),
+    (r"gymnasium\.make\(id, ([^()]+)\)", lambda found: _env_args(found[1])),
     (r"\bhorizon=(\d+)", r"--horizon \1"),
     (r"\bengine=\"(\w+)\"", r"--engine \1"),
     (r"\bthe engine (\w+)\.", r"--engine \1."),
     (r"\bgive the horizon", "give --horizon"),
     (r"\bthe class LinearBall", "--class linear-ball"),
 )
+
+
+def _env_args(arguments: str) -> str:
+    """Arguments of gymnasium.make as options, whose values are JSON."""
+    return " ".join(f"--env-arg {each.replace('=False', '=false')}" for each in arguments.split(", "))
 
 
 def in_options(text: str) -> str:

@@ -19,6 +19,8 @@ from fpi.evaluation import evaluation_episodes
 
 FASTEST = 50  # pictures a second; players slow faster ones down
 USUAL = 30  # where the environment does not say
+SKY = (244, 246, 248)  # behind models that have none
+MUJOCO_SKYBOX = 2  # mujoco.mjtTexture.mjTEXTURE_SKYBOX
 
 
 def choose_offscreen() -> None:
@@ -40,14 +42,28 @@ def check_drawable(env: Env) -> None:
 
 def frames(agent: Agent, env: Env, episodes: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of the episodes that `fpi.evaluate` plays under the same seed."""
+    in_the_dark = light_up(env)
     for episode in evaluation_episodes(agent, env, episodes, seed):
-        yield _picture(env)
+        yield _picture(env, in_the_dark)
         for _ in episode:
-            yield _picture(env)
+            yield _picture(env, in_the_dark)
 
 
-def _picture(env: Env) -> NDArray[np.uint8]:
-    return np.asarray(env.render(), np.uint8)
+def _picture(env: Env, in_the_dark: bool) -> NDArray[np.uint8]:
+    picture = np.array(env.render(), np.uint8)
+    if in_the_dark:
+        picture[(picture == 0).all(axis=-1)] = SKY
+    return picture
+
+
+def light_up(env: Env) -> bool:
+    """Give a MuJoCo model that has no sky more light, and say so: it is drawn dark, on nothing but black."""
+    model = getattr(env.unwrapped, "model", None)
+    if model is None or not hasattr(model, "tex_type") or MUJOCO_SKYBOX in model.tex_type:
+        return False
+    model.vis.headlight.ambient[:] = 0.4
+    model.vis.headlight.diffuse[:] = 0.8
+    return True
 
 
 def usual_fps(env: Env) -> float:

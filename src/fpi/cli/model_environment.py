@@ -11,13 +11,13 @@ from fpi.errors import InputError, ModelFileError
 
 
 def train_notes(agent: Agent, path: Path) -> dict[str, Any]:
-    """The environment that `fpi train` noted in a model; nothing for one that was trained from Python."""
+    """The environment that `fpi train` or a study noted in a model; nothing for one that was trained from Python."""
     notes = agent.notes.get("train", {})
     if not (
         isinstance(notes, dict)
         and isinstance(notes.get("environment", ""), str)
         and isinstance(notes.get("env_args", {}), dict)
-        and isinstance(notes.get("action_grid"), int | None)
+        and isinstance(notes.get("action_grid"), int | list | None)
     ):
         raise ModelFileError(f"{path} has unexpected notes. Use a copy that is intact.")
     return {name: notes[name] for name in ("environment", "env_args", "action_grid") if name in notes}

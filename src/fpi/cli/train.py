@@ -183,6 +183,8 @@ def train(
         if tally.returns and not quiet:
             rows = tally.rows(agent.data_stored, time.perf_counter() - began)
             console.show_table(f"{agent.episodes - before:,} episodes", rows)
+            if note := agent.summary().note:
+                console.say(f"{note[0].upper()}{note[1:]}.")
         _tell_what_next(agent, environment, asked, agent.episodes - before, out, quiet)
 
 

@@ -79,7 +79,7 @@ class TrainOptions:
             episodes=episodes,
         ).complete()
         agent = config.make_agent()
-        agent.notes["train"] = {"environment": self.environment, "env_args": self.env_args, "action_grid": grid}
+        agent.notes["train"] = config.environment_notes | {"action_grid": grid}  # as it was typed, to compare with
         return config.make_env(), agent
 
     def resume(self, path: Path) -> tuple[Env, Agent]:

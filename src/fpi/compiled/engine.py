@@ -21,6 +21,7 @@ from fpi.history import History
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.levels import new_ladder
 from fpi.kernels.objects import made
+from fpi.kernels.states import NAMELESS, get_arrays
 from fpi.kernels.suffixes import no_suffixes
 from fpi.settings import UNLIMITED
 from fpi.training import Callback, TrainingState, bar, first_seed, seed_to_begin_with
@@ -107,6 +108,11 @@ def check_agent(agent: Agent) -> PAC | Regret:
             "compiled episodes know fpi.PAC and fpi.Regret with TileCoding or OneHot features; this is "
             f"{found}. Use the engine gymnasium."
         )
+    if not isinstance(agent.settings.explore, str):
+        raise InputError(
+            "compiled episodes do not come back to Python to ask an exploring rule of your own. Use the engine "
+            "gymnasium, or one of the named rules."
+        )
     if isinstance(agent, PAC) and agent.settings.hindsight:
         raise InputError("compiled episodes have no hindsight. Use the engine gymnasium, or an agent without it.")
     return agent
@@ -165,6 +171,14 @@ def _ladder(agent: PAC | Regret) -> Any:
     )
 
 
+def _eliminates(agent: Regret) -> bool:
+    """Whether compiled episodes have eliminated an action anywhere."""
+    _, _, _, states, allowed, _, survives, _ = get_arrays(agent.datasets.actor.cache)
+    decided = (states["prefix"] >= 0) & (states["prefix"] == states["frozen"])
+    decided[NAMELESS] = False
+    return bool((allowed > survives)[decided].any())
+
+
 class _Run:
     """One call of `learn`: what compiled code fills, and how it becomes the agent's."""
 
@@ -210,7 +224,7 @@ class _Run:
             agent.rewards.high,
             agent.rewards.span,
             agent.settings.window if isinstance(agent, PAC) else UNLIMITED,
-            EXPLORING[agent.settings.explore],
+            EXPLORING[str(agent.settings.explore)],
             training_state.seed,
             training_state.episodes,
             self.returns,
@@ -258,6 +272,7 @@ class _Run:
             state = dict(self.rng.bit_generator.state)
             if isinstance(self.agent, Regret):
                 self.agent.playing = loop.get_last(self.handle)[1].tolist()
+                self.agent.eliminating = not self.agent.eliminated and _eliminates(self.agent)
             visits = self.visits.copy()
             self.agent.end_episode(replace(self.training_state, episodes=number, generator=state, visits=visits), None)
         elif not self.episodes and not self.training_state.episodes:

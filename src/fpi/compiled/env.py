@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fpi._interrupts import held
 from fpi._validation import check_whole, shown
 from fpi.determinism import get_generator, set_generator
-from fpi.envs import ActionGrid, Env, action_count, time_limit
+from fpi.envs import ActionGrid, Env, action_count, make_quietly, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.training import environment_name
 
@@ -168,7 +168,7 @@ def _constants(name: str) -> dict[str, float]:
         found = vars(env.unwrapped).items()
         return {name: value for name, value in found if isinstance(value, int | float) and not name.startswith(DRAWING)}
 
-    env = gym.make(name)
+    env = make_quietly(name)
     before = numbers()
     env.reset(seed=0)
     env.step(env.action_space.sample())

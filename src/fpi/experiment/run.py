@@ -112,8 +112,10 @@ class Run:
         self.job = job
         self.learn = make_engine(job.engine, job.setting)
         self.agent = job.setting.make_agent()
+        self.agent.notes["train"] = job.setting.environment_notes
         if checkpoint is not None:
             self.agent = _restored(checkpoint, self.agent, job)
+            self.agent.warned.update(checkpoint.meta.get("warned", ()))
         self.testbed = job.setting.find_testbed()
         self.stopwatch = Stopwatch()
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
@@ -175,7 +177,8 @@ class Run:
             cost = {"processor_seconds": self.stopwatch.seconds}
             if isinstance(self.agent.datasets, Datasets):
                 cost["bytes"] = self.agent.datasets.store.nbytes
-        return Checkpoint(tensors, _meta(self, int(self.rows["length"].sum(dtype="int64")), cost))
+        meta = _meta(self, int(self.rows["length"].sum(dtype="int64")), cost)
+        return Checkpoint(tensors, meta | {"warned": sorted(self.agent.warned)})
 
 
 class MethodRun:

@@ -80,7 +80,7 @@ class ActionSeparate:
         """Short: ranges, offsets and centers are left out, and what is equal in all dimensions is said once."""
         dims = len(self._arguments.get("low", self._arguments.get("width", ())))
         known = [f"{dims} dimensions"] if dims else []
-        for name in ("states", "tiles", "tilings", "order", "width"):
+        for name in ("states", "tiles", "tilings", "order", "coupled", "width"):
             if name in self._arguments:
                 value = self._arguments[name]
                 known.append(f"{name}={value[0] if isinstance(value, list) and len(set(value)) == 1 else value}")
@@ -181,5 +181,6 @@ def check_size(features: int) -> None:
         size = f"{features:,}" if features < 10**15 else f"about 10^{math.log10(features):.0f}"
         raise InputError(
             f"that makes {size} features, more than {MOST_FEATURES:,}: the number grows as a power of the "
-            "dimensions. Use fewer tiles, a lower order, fewer observation entries, or your own features."
+            "dimensions. Use fewer tiles, a lower order, fewer observation entries, or your own features; `fpi check` "
+            "names some that can be made."
         )

@@ -17,6 +17,8 @@ from fpi.features.base import NORM_TOLERANCE, FeatureMap, FloatArray, as_array, 
 class Function:
     """Any plain function of (observation) or (observation, stage) that gives an (actions, d) matrix.
 
+    It gets observations as the environment gives them, also the dictionaries and tuples of Dict and Tuple spaces.
+
     Features are divided by `scale`, so a known bound of their norm makes it at most 1. An optional
     `key` function promises equal features for equal keys. `dim` is 0 until the first call shows it.
     """
@@ -50,6 +52,12 @@ class Function:
     ) -> Self:
         """`function` with the number of actions of `env`."""
         return cls(function, action_count(env), scale=scale, key=key)
+
+    def after(self, change: Callable[[Any], Any]) -> Function:
+        """The same features of changed observations."""
+        return Function(
+            lambda observation, stage: self._function(change(observation), stage), self.actions, scale=self.scale
+        )
 
     def __repr__(self) -> str:
         return described(self, self._name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -154,28 +155,53 @@ class TileCoding(Sparse):
 
 
 class Fourier(Dense):
-    """Cosine basis cos(π c·x) for all c in {0, …, order}^dimensions, x being scaled to [0, 1]."""
+    """Cosine basis cos(π c·x) for c in {0, …, order}^dimensions, x being scaled to [0, 1].
 
-    def __init__(self, low: npt.ArrayLike, high: npt.ArrayLike, *, order: int, actions: int) -> None:
+    `coupled` is how many entries of c may differ from 0, that is, how many dimensions one cosine combines. By default
+    all of them, and the number of features is a power of the dimensions; with 1 it is dimensions · order + 1.
+    """
+
+    def __init__(
+        self, low: npt.ArrayLike, high: npt.ArrayLike, *, order: int, actions: int, coupled: int | None = None
+    ) -> None:
         self.low, self.high = check_range(low, high)
         dims = len(self.low)
         self.order = check_whole("order", order, least=1)
-        block = (self.order + 1) ** dims
+        together = dims if coupled is None else min(check_whole("coupled", coupled, least=1), dims)
+        block = sum(math.comb(dims, entries) * self.order**entries for entries in range(together + 1))
         check_size(block * dims)
         arguments = {"low": self.low.tolist(), "high": self.high.tolist(), "order": self.order}
-        super().__init__(actions, block, arguments)
-        self._frequencies = np.pi * np.indices([self.order + 1] * dims).reshape(dims, -1)
+        super().__init__(actions, block, arguments if coupled is None else arguments | {"coupled": together})
+        if together == dims:
+            self._frequencies = np.pi * np.indices([self.order + 1] * dims).reshape(dims, -1)
+        else:
+            self._frequencies = np.pi * _coupled_frequencies(dims, self.order, together)
 
     @classmethod
-    def for_env(cls, env: Env, *, order: int = 3) -> Self:
+    def for_env(cls, env: Env, *, order: int = 3, coupled: int | None = None) -> Self:
         """Cosines over the observations of `env`, on the range that `observation_range` finds."""
-        return cls(*observation_range(env), order=order, actions=action_count(env))
+        actions = action_count(env)
+        dims = observation_box(env).low.size
+        cls(np.zeros(dims), np.ones(dims), order=order, actions=actions, coupled=coupled)  # fails before any step
+        return cls(*observation_range(env), order=order, actions=actions, coupled=coupled)
 
     def state(self, observation: Any, stage: int = 0) -> FloatArray:
         x = np.clip(check_finite(vector(observation, len(self.low))), self.low, self.high)
         x = (x - self.low) / (self.high - self.low)
         angles: FloatArray = (self._frequencies * x[:, None]).sum(axis=0)
         return np.cos(angles) / math.sqrt(self._block)
+
+
+def _coupled_frequencies(dims: int, order: int, coupled: int) -> npt.NDArray[np.int64]:
+    """Every c with up to `coupled` entries from 1 to `order`, the others 0: one per column, few entries first."""
+    columns = []
+    for entries in range(coupled + 1):
+        for places in itertools.combinations(range(dims), entries):
+            for values in itertools.product(range(1, order + 1), repeat=entries):
+                column = np.zeros(dims, np.int64)
+                column[list(places)] = values
+                columns.append(column)
+    return np.array(columns).T
 
 
 class RBF(Dense):

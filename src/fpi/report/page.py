@@ -23,10 +23,13 @@ class _Page:
     """Sections in their order, and the charts they refer to by number. What has no content is left out."""
 
     sections: list[str] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    """A link to every section."""
     drawn: list[Chart] = field(default_factory=list)
 
     def add(self, name: str, title: str, text: str, content: str) -> None:
         if content:
+            self.contents.append(f'<li><a href="#{name}">{title}</a></li>')
             self.sections.append(
                 f'<section id="{name}">\n<h2>{title}</h2>\n{tables.prose(text)}\n{content}\n</section>\n'
             )
@@ -92,6 +95,7 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
         about=tables.prose(found.study.get("about", "")),
         lead=escape(lead(found)),
         plotly=plotly,
+        contents="".join(page.contents),
         sections="".join(page.sections),
         charts=json.dumps(page.drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
     )

@@ -282,7 +282,8 @@ def saving_replaces_the_file_in_one_piece(harness: Harness) -> None:
 
 def _loaded(agent: Any) -> Any:
     with saved_file(agent) as path:
-        return algorithms.load(path, features=agent.features)
+        rule = getattr(agent.settings, "explore", None)
+        return algorithms.load(path, features=agent.features, explore=rule if callable(rule) else None)
 
 
 def a_loaded_agent_is_the_one_saved(harness: Harness) -> None:
