@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from typing import Any
 
-from fpi.settings import ALGORITHMS, SettingField, by_name
+from fpi.setting_fields import SettingField
+from fpi.settings import ALGORITHMS, by_name
 
 
 def table() -> Iterator[str]:

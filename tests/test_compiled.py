@@ -294,9 +294,9 @@ def assert_same_verb(make, env, tmp_path):
     theirs_later = expected.learn(env(), 50)
     other = env()
     other.reset(seed=99)
-    found = fpi.determinism.get_generator(other)
+    found = fpi.generators.get_generator(other)
     ours = agent.learn(other, 300, seed=7, engine="compiled")
-    assert fpi.determinism.get_generator(other) == found
+    assert fpi.generators.get_generator(other) == found
     agent.save(tmp_path / "half.fpi")
     agent = fpi.load(tmp_path / "half.fpi")
     ours_later = agent.learn(other, 50, engine="compiled")

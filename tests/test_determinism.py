@@ -15,18 +15,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, NormalizeObservation, TimeLimit
 
-from fpi.determinism import (
-    CheckReport,
-    GeneratorState,
-    ReplayReport,
-    check,
-    get_generator,
-    noise_advice,
-    replay,
-    set_generator,
-)
+from fpi.determinism import CheckReport, ReplayReport, check, noise_advice, replay
 from fpi.envs import ActionGrid, Env
 from fpi.errors import EnvironmentMismatch, InputError
+from fpi.generators import GeneratorState, get_generator, set_generator
 
 # --- generator states
 

@@ -16,7 +16,6 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpi.envs import MEASURED_STEPS, observation_range
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import (
     RBF,
@@ -30,6 +29,7 @@ from fpi.features import (
     for_env,
     from_config,
 )
+from fpi.ranges import MEASURED_STEPS, observation_range
 
 ANY_FLOAT = st.floats(allow_nan=False, allow_infinity=False)
 EXTREMES = [

@@ -21,8 +21,9 @@ from literal import mix
 import fpi
 from benchmarks.testbeds import time_table, verification_table
 from fpi import testbeds
-from fpi.determinism import check, get_generator, replay
+from fpi.determinism import check, replay
 from fpi.errors import InputError
+from fpi.generators import get_generator
 from fpi.testbeds import _hash
 
 REPOSITORY = Path(__file__).parents[1]

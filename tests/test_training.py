@@ -19,7 +19,8 @@ from support import scenarios
 import fpi
 from fpi import compiled, training
 from fpi.errors import CoverageWarning, InputError
-from fpi.settings import EluderSettings, PACSettings, RegretSettings, settings_of
+from fpi.setting_fields import settings_of
+from fpi.settings import EluderSettings, PACSettings, RegretSettings
 from fpi.training import Episode
 
 HORIZON = 5

@@ -1,4 +1,4 @@
-"""Are transitions deterministic? The state of an environment's generator, replays, and the check behind `fpi check`.
+"""Are transitions deterministic? Replays, and the check behind `fpi check`.
 
 FPI needs deterministic transitions; rewards and start states may be random. Determinism is judged by replaying whole
 action sequences from the same start, with the environment's generator exchanged after the reset so that noise drawn
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -23,60 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 from fpi.envs import Env, check_actions, check_horizon, check_observations, range_to_pass, rollout, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap, Function, optional_methods
+from fpi.generators import GeneratorState, get_generator, set_generator
 from fpi.observations import form, leaves
-
-GeneratorState: TypeAlias = dict[str, Any]
 
 LONGEST_EPISODE = 10_000
 MOST_RESETS = 20  # until a start is given up that the generator does not bring back
-
-
-def get_generator(env: Env) -> GeneratorState | None:
-    """The state of the environment's generator; None unless it is a PCG64, the kind that Gymnasium makes."""
-    generator = getattr(env.unwrapped, "np_random", None)
-    if not isinstance(generator, np.random.Generator) or type(generator.bit_generator) is not np.random.PCG64:
-        return None
-    return cast(GeneratorState, generator.bit_generator.state)
-
-
-def set_generator(env: Env, state: GeneratorState | None) -> None:
-    """Give the environment a new generator in this state; does nothing for None."""
-    if state is not None:
-        env.unwrapped.np_random = np.random.Generator(check_generator(state))
-
-
-def check_generator(state: GeneratorState | None) -> np.random.PCG64:
-    """A bit generator in this state, or any for None; raises InputError where it is no state."""
-    bits = np.random.PCG64(0)
-    if state is None:
-        return bits
-    kind = state.get("bit_generator") if isinstance(state, dict) else None
-    if isinstance(kind, str) and kind != "PCG64":
-        raise InputError(
-            f"this generator state is of the kind {kind!r}, and fpi knows PCG64 only, which Gymnasium's environments "
-            "have. The environment's generator is unchanged. Give the environment a PCG64 before learning."
-        )
-    if not _is_pcg64(state):  # numpy would take numbers out of range
-        raise InputError(
-            "this is not the state of a numpy PCG64: an entry is missing, not a whole number, or out of range. The "
-            "environment's generator is unchanged. Use a state that get_generator returned."
-        )
-    bits.state = cast(Any, state)
-    return bits
-
-
-def _is_pcg64(state: Any) -> bool:
-    limits = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}
-    try:
-        numbers = {**state, **state["state"]}
-    except (KeyError, TypeError):
-        return False
-    return (
-        state.keys() == {"bit_generator", "state", "has_uint32", "uinteger"}
-        and numbers.pop("bit_generator") == "PCG64"
-        and numbers.keys() == limits.keys()
-        and all(type(number) is int and 0 <= number < limits[name] for name, number in numbers.items())
-    )
 
 
 @dataclass(frozen=True)

@@ -3,72 +3,17 @@
 `Annotated[type, Setting(...)]` says what a field means and which values fit. To add a setting, add a field.
 """
 
-import functools
-import types
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from fpi._validation import check_real, check_whole
 from fpi.errors import InputError
+from fpi.setting_fields import Rule, Setting, SettingField, settings_of
 
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 MOST_CELLS = 1_000_000
 UNLIMITED = 2**62  # window of exact freezing: every prefix is kept
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a setting means, and which values fit."""
-
-    meaning: str
-    check: Callable[[str, Any], Any] | None = None
-    """Raises an InputError for a value that does not fit; choices (Literal) need none."""
-    metavar: str = ""
-    """A word for its value in the help of `fpi train`; without one it has no option of its own there, only --set."""
-    none: str = ""
-    """What None stands for, where it is allowed."""
-
-
-class SettingField(NamedTuple):
-    """A field of a class of settings."""
-
-    name: str
-    type: Any
-    """Without None."""
-    default: Any
-    """`dataclasses.MISSING` if it must be given."""
-    setting: Setting
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        """The values of a Literal."""
-        return tuple(choice for kind in self._kinds if get_origin(kind) is Literal for choice in get_args(kind))
-
-    @property
-    def _kinds(self) -> tuple[Any, ...]:
-        return get_args(self.type) if get_origin(self.type) in (Union, types.UnionType) else (self.type,)
-
-    def check(self, value: Any) -> None:
-        if value is None and self.setting.none:
-            return
-        own = Rule in self._kinds
-        if self.choices and not ((isinstance(value, str) and value in self.choices) or (own and callable(value))):
-            function = ", or pass a function" if own else ""
-            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{function}.")
-        if self.setting.check is not None:
-            self.setting.check(self.name, value)
-
-
-def settings_of(kind: type[Any]) -> tuple[SettingField, ...]:
-    """The fields of a class of settings with what is known of them."""
-    known = []
-    for field in fields(kind):
-        plain, setting = get_args(field.type)
-        if get_origin(plain) in (Union, types.UnionType):
-            plain = functools.reduce(lambda a, b: a | b, (each for each in get_args(plain) if each is not type(None)))
-        known.append(SettingField(field.name, plain, field.default, setting))
-    return tuple(known)
 
 
 def _whole(least: int) -> Callable[[str, Any], Any]:
@@ -115,8 +60,6 @@ _EXPLORING = Setting(
     "(best estimate) or, with levels, optimistic (largest estimate plus its error).",
     metavar="RULE",
 )
-Rule = Callable[[Any], int]
-"""An exploring rule of one's own, see `fpi.algorithms.UncoveredState`."""
 Explore = Annotated[Literal["first", "widest", "greedy", "random"] | Rule, _EXPLORING]
 LevelExplore = Annotated[Literal["first", "widest", "greedy", "random", "optimistic"] | Rule, _EXPLORING]
 

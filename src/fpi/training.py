@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -23,12 +22,14 @@ from fpi import envs
 from fpi._interrupts import held
 from fpi._validation import check_whole, shown
 from fpi.data import Act, Trajectory
-from fpi.determinism import GeneratorState, get_generator, noise_advice, replay, set_generator
+from fpi.determinism import noise_advice, replay
 from fpi.envs import Env, RewardRange
 from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
 from fpi.evaluation import EnvActions, Player, list_actions, with_grid
+from fpi.generators import GeneratorState, get_generator, set_generator
 from fpi.history import History
 from fpi.observations import copied
+from fpi.progress import bar
 
 
 @dataclass(frozen=True)
@@ -394,51 +395,3 @@ def environment_name(env: Env) -> str:
     made = f" made with {settings}" if settings else ""
     with held:  # numpy writes "..." for an array ever after, if Ctrl-C comes at the wrong moment of its first writing
         return f"{kind} with observations {env.observation_space}{made}"
-
-
-Tick = Callable[[int, float, int, int], None]
-"""Episodes that were played, and in all of them together: return, steps, decisions at covered states."""
-
-
-@contextlib.contextmanager
-def bar(learner: Learner, episodes: int) -> Iterator[Tick]:
-    """A progress bar, redrawn a few times a second; nothing at all for 0 episodes."""
-    if episodes == 0:
-        yield lambda *_: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        BarColumn(bar_width=12),  # the rest is what people read, also on 80 columns
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]:,.0f} episodes/s"),
-        TextColumn("return {task.fields[mean]:.1f}"),
-        TextColumn("{task.fields[data]:,} data"),
-        TextColumn("{task.fields[covered]:.0%} covered"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns) as shown:
-        task = shown.add_task("learning", total=episodes, speed=0.0, mean=0.0, data=0, covered=0.0)
-        began = drawn = time.perf_counter()
-        done = 0.0
-        recent = [0.0] * 4
-
-        def tick(*more: float) -> None:
-            nonlocal drawn, done
-            recent[:] = map(sum, zip(recent, more, strict=True))
-            count, ret, steps, covered = recent
-            now = time.perf_counter()
-            if count and (now - drawn > 0.2 or done + count == episodes):
-                done += count
-                drawn = now
-                shown.update(
-                    task,
-                    completed=done,
-                    speed=done / max(now - began, 1e-9),
-                    mean=ret / count,
-                    data=learner.data_stored,
-                    covered=covered / steps,
-                )
-                recent[:] = [0.0] * 4
-
-        yield tick

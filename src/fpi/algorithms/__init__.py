@@ -4,15 +4,16 @@ import os
 from typing import Any
 
 from fpi import features, function_classes
-from fpi.algorithms import agent
-from fpi.algorithms.agent import Agent, Kind
+from fpi.algorithms import loading
+from fpi.algorithms.agent import Agent
 from fpi.algorithms.eluder import Eluder
 from fpi.algorithms.exploring import UncoveredState
+from fpi.algorithms.loading import Kind
 from fpi.algorithms.model_fpi import ModelFPI
 from fpi.algorithms.pac import PAC
 from fpi.algorithms.regret import Regret
 from fpi.modelling.experience import Observations
-from fpi.settings import Rule
+from fpi.setting_fields import Rule
 
 __all__ = ["PAC", "Agent", "Eluder", "ModelFPI", "Regret", "UncoveredState", "load"]
 
@@ -32,4 +33,4 @@ def load(path: str | os.PathLike[str], features: Any = None, explore: Rule | Non
     your own must be passed as `features`, and so must a class made of some; it is checked by evaluating it on stored
     observations. So must an exploring rule of your own, as `explore`. Nothing in a file can run, whoever wrote it.
     """
-    return agent.load(path, features, explore, KINDS)
+    return loading.load(path, features, explore, KINDS)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import determinism, model_files, observations, training
-from fpi._validation import check_whole, is_whole
+from fpi import model_files, observations, training
+from fpi._validation import is_whole
 from fpi.algorithms.theory import Constants
 from fpi.data import Act, Estimator, ExploringStep
 from fpi.datasets import Datasets
 from fpi.envs import Env, RewardRange
-from fpi.errors import CoverageWarning, InputError, ModelFileError
+from fpi.errors import CoverageWarning, InputError
 from fpi.evaluation import Decision, Policy
-from fpi.features import optional_methods
 from fpi.history import History
 from fpi.settings import Settings, TheorySettings
 from fpi.training import Callback, TrainingState
@@ -270,7 +268,7 @@ class Agent:
         tensors |= {f"open.{name}": tensor for name, tensor in self._open_tensors().items()}
         if features is None:
             for i, (observation, _, matrix) in enumerate(self._samples):
-                for name, array in zip(_leaf_names(i, observation), observations.leaves(observation), strict=True):
+                for name, array in zip(leaf_names(i, observation), observations.leaves(observation), strict=True):
                     tensors[name] = array.astype(WIDEST[array.dtype.kind])
                 tensors[f"sample.{i}.features"] = matrix
         training_state = asdict(self.training_state.counted(self.horizon))
@@ -295,8 +293,12 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _part(tensors: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+def leaf_names(sample: int, observation: Any) -> list[str]:
+    """What files call the arrays of a sample's observation: one, or the leaves of a dictionary or tuple."""
+    name = f"sample.{sample}.observation"
+    if not isinstance(observation, dict | tuple):
+        return [name]
+    return [f"{name}.{leaf}" for leaf in range(len(observations.leaves(observation)))]
 
 
 def linear_constants(agent: Agent, settings: TheorySettings, ridge: float, **others: Any) -> Constants:
@@ -311,123 +313,3 @@ def linear_constants(agent: Agent, settings: TheorySettings, ridge: float, **oth
 
 SAMPLES = 16
 WIDEST = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}  # what files hold of each kind of number
-
-
-class Kind(NamedTuple):
-    """How to make an agent again, and what describes its states, from what a file holds."""
-
-    make: Callable[..., Agent]
-    from_config: Callable[[dict[str, Any]], Any]
-
-
-def load(path: str | os.PathLike[str], features: Any, explore: Any, kinds: dict[str, Kind]) -> Agent:
-    """Read an agent that `save` wrote; `kinds` says what it may be."""
-    tensors, meta = model_files.read(path)
-    try:
-        kind = kinds.get(meta["algorithm"])
-        if kind is None:
-            raise ModelFileError(
-                f"{path} holds an agent of the kind {meta['algorithm']!r}; this fpi knows {', '.join(kinds)}. "
-                "Upgrade fpi, or load it with the package that wrote it."
-            )
-        if meta["features"] is not None:
-            known = kind.from_config(meta["features"])
-            given = optional_methods(features).to_config
-            if features is not None and (given is None or given() != meta["features"]):
-                raise ModelFileError(
-                    f"{path} was learned with other features than those given: {str(meta['features'])[:200]}. Leave "
-                    "`features` out, the file has its own."
-                )
-            features = known
-        elif features is None:
-            raise ModelFileError(
-                f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
-                "hold. Pass it: fpi.load(path, features=...)."
-            )
-        settings = _with_rule(path, dict(meta["settings"]), explore)
-        low, high = settings.get("reward_range", (0.0, 1.0)) or ANY_REWARD
-        shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
-        if shifted:
-            settings["reward_range"] = 0.0, max(high, 0.0) - low  # which the agent took them for
-        try:
-            agent = kind.make(features, **settings)
-        except InputError as error:
-            if meta["features"] is None:
-                raise ModelFileError(f"what was given for {path} is not what it was learned with: {error}") from error
-            raise
-        if meta["features"] is None:
-            _recognise(agent, path, tensors, meta["samples"])
-        agent.datasets.restore(_part(tensors, "data."))
-        agent.training_state = _training_state(meta["trail"], tensors.get("visits"), agent)
-        agent._restore_open(_part(tensors, "open."))
-        agent.shifted = shifted
-        agent.notes = dict(meta["notes"])
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, MemoryError) as error:
-        raise ModelFileError(
-            f"{path} is a model file, but its content does not fit ({error}). It was changed or written by another "
-            "version; use a copy that is intact."
-        ) from error
-    return agent
-
-
-def _with_rule(path: Any, settings: dict[str, Any], explore: Any) -> dict[str, Any]:
-    """The settings of a file, with the exploring rule that was given where it had one of the user's own."""
-    if settings.get("explore", "") is None:
-        if not callable(explore):
-            raise ModelFileError(
-                f"{path} was learned with an exploring rule of your own, which a file cannot hold. Pass the function: "
-                "fpi.load(path, explore=...)."
-            )
-        return settings | {"explore": explore}
-    if explore is not None:
-        raise ModelFileError(f"{path} was learned without an exploring rule of your own. Leave `explore` out.")
-    return settings
-
-
-def _training_state(stored: dict[str, Any], visits: NDArray[Any] | None, agent: Agent) -> TrainingState:
-    training_state = TrainingState(**stored, visits=visits)
-    determinism.check_generator(training_state.generator)
-    if not isinstance(training_state.environment, str | None):
-        raise InputError(f"its environment is {training_state.environment!r}")
-    check_whole("episodes", training_state.episodes)
-    if training_state.seed is not None:
-        check_whole("seed", training_state.seed)
-    if visits is not None and (visits.shape != (2, agent.horizon) or visits.dtype != np.int64):
-        raise InputError(f"its visits do not have the shape {(2, agent.horizon)}")
-    if training_state.episodes <= agent.datasets.last_episode or (
-        training_state.seed is None and training_state.episodes
-    ):
-        raise InputError(f"{training_state.episodes} episodes with the seed {training_state.seed} do not fit its data")
-    return training_state
-
-
-def _leaf_names(sample: int, observation: Any) -> list[str]:
-    """What files call the arrays of a sample's observation: one, or the leaves of a dictionary or tuple."""
-    name = f"sample.{sample}.observation"
-    if not isinstance(observation, dict | tuple):
-        return [name]
-    return [f"{name}.{leaf}" for leaf in range(len(observations.leaves(observation)))]
-
-
-def _recognise(agent: Agent, path: Any, tensors: dict[str, NDArray[Any]], samples: list[Any]) -> None:
-    """Check by stored samples that the feature function is the one the agent learned with."""
-    for i, (stage, form) in enumerate(samples):
-        agent.check_stage(stage)
-        names = _leaf_names(i, observations.rebuilt(form, itertools.repeat(np.zeros(()))))
-        observation = observations.rebuilt(form, (tensors[name] for name in names))
-        expected = tensors[f"sample.{i}.features"]
-        try:
-            matrix = agent.datasets.describe(observation, stage)
-        except Exception as error:
-            raise ModelFileError(
-                f"the feature function given is not the one {path} was learned with: it fails on a stored observation "
-                f"({error!r}). Pass the same function."
-            ) from error
-        if matrix.shape != expected.shape or not np.array_equal(matrix, expected):
-            raise ModelFileError(
-                f"the feature function given is not the one {path} was learned with: at stage {stage} it maps a stored "
-                "observation to other features. Pass the same function."
-            )
-        agent._samples.append((observation, stage, matrix))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fpi._validation import is_whole, shown
 from fpi.errors import InputError
 from fpi.kernels import choose
-from fpi.settings import Rule
+from fpi.setting_fields import Rule
 
 
 class UncoveredState(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpi.baselines.access import FloatArray
-from fpi.determinism import get_generator, set_generator
 from fpi.envs import Env, action_count, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
+from fpi.generators import get_generator, set_generator
 from fpi.testbeds import State, Testbed, draw_reward, pool_of
 
 POOL = 500  # states of a stage that generative access shows, where there are more

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpi.errors import InputError, SaveError
-from fpi.settings import ALGORITHMS, SettingField, by_name, option_name
+from fpi.setting_fields import SettingField
+from fpi.settings import ALGORITHMS, by_name, option_name
 
 ENVIRONMENT, LEARNING, SETTINGS, FEATURES, FILES = "Environment", "Learning", "Settings", "Features", "Files"
 

@@ -18,8 +18,9 @@ from fpi.cli.train_options import UNFINISHED
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError, SaveError
+from fpi.progress import bar
 from fpi.statistics import last_tenth
-from fpi.training import Callback, Episode, bar
+from fpi.training import Callback, Episode
 
 ANNOUNCE_AFTER = 2.0  # seconds
 STEPS_PER_SLICE = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second

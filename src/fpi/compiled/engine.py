@@ -13,18 +13,19 @@ from fpi._validation import check_whole
 from fpi.algorithms import PAC, Agent, Regret
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv, compiled_env_of
-from fpi.determinism import check_generator
 from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
+from fpi.generators import check_generator
 from fpi.history import History
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.levels import new_ladder
 from fpi.kernels.objects import made
 from fpi.kernels.states import NAMELESS, get_arrays
 from fpi.kernels.suffixes import no_suffixes
+from fpi.progress import bar
 from fpi.settings import UNLIMITED
-from fpi.training import Callback, TrainingState, bar, first_seed, seed_to_begin_with
+from fpi.training import Callback, TrainingState, first_seed, seed_to_begin_with
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog

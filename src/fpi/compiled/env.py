@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpi._interrupts import held
 from fpi._validation import check_whole, shown
-from fpi.determinism import get_generator, set_generator
 from fpi.envs import ActionGrid, Env, action_count, make_quietly, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
+from fpi.generators import get_generator, set_generator
 from fpi.training import environment_name
 
 # Wrappers of gymnasium.make that look on; a time limit at or beyond the horizon changes nothing either.

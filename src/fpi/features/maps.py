@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from fpi._validation import check_whole
-from fpi.envs import Env, action_count, check_actions, observation_box, observation_range
+from fpi.envs import Env, action_count, check_actions, observation_box
 from fpi.errors import InputError
 from fpi.features.base import (
     Dense,
@@ -30,6 +30,7 @@ from fpi.features.base import (
     vector,
 )
 from fpi.kernels.tiles import tile_indices
+from fpi.ranges import observation_range
 
 
 class OneHot(Sparse):
