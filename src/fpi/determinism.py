@@ -247,7 +247,7 @@ def check(
         difference=difference,
         stochastic_rewards=any(report.stochastic_rewards for report in judged),
         rewards=(low, high),
-        random_starts=random_starts,
+        random_starts=random_starts or bool(strange),
         reproducible_starts=not strange,
         horizon=longest,
         time_limit=limit,

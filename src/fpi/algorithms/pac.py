@@ -169,20 +169,15 @@ class PAC(Agent):
         `Agent.end_episode`.
         """
         assert training_state.seed is not None
-        window, rule, seed, episode = (
-            self.settings.window,
-            self.settings.explore,
-            training_state.seed,
-            training_state.episodes,
-        )
+        rule, question = self.settings.explore, (training_state.seed, training_state.episodes)
         if isinstance(rule, str):
-            return self.datasets.begin_episode(window, rule, seed, episode)
-        covered = self.datasets.begin_episode(window, "first", seed, episode)  # decides where nothing is to be explored
+            return self.datasets.begin_episode(self.settings.window, rule, *question)
+        quick = self.datasets.begin_episode(self.settings.window, "first", *question)  # right where it does not explore
 
         def act(observation: Any, stage: int) -> tuple[int, bool]:
-            action, explores = covered(observation, stage)
+            action, explores = quick(observation, stage)
             if explores:
-                action = self.pi(observation, stage, episode).action
+                action = self.pi(observation, stage, training_state.episodes).action
                 self.datasets.keep(self.datasets.rows(observation, stage), observation, action, 1)
             return action, explores
 
