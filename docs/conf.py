@@ -12,10 +12,10 @@ sys.path.insert(0, str(HERE / "_extensions"))
 project = "fpi"
 author = "The fpi authors"
 version = release = fpi.__version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "mathml", "notebooks"]
+extensions = ["myst_nb", "sphinx.ext.viewcode", "sphinx_copybutton", "mathml", "notebooks", "reference"]
 exclude_patterns = ["_extensions"]
 
-myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(BUILD / "notebook-cache")
@@ -33,3 +33,4 @@ html_show_sphinx = False
 html_show_copyright = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+python_maximum_signature_line_length = 72

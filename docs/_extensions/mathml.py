@@ -10,7 +10,9 @@ def drawn(node, as_block):
     try:
         return tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
-        raise ExtensionError(f"{node.source}:{node.line}: this formula cannot be drawn, {error}: {node.astext()}") from None
+        raise ExtensionError(
+            f"{node.source}:{node.line}: this formula cannot be drawn, {error}: {node.astext()}"
+        ) from None
 
 
 def inline(translator, node):

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
-from myst_nb.core.config import NbParserConfig
 from myst_nb.core.read import read_myst_markdown_notebook
 
 FOLDER = "notebooks"
 
 
 def is_notebook(text):
-    return "{code-cell}" in text
+    return "\n```{code-cell}" in text
 
 
 def offer(app, doctree):
@@ -21,9 +20,9 @@ def offer(app, doctree):
         return
     name = f"{Path(document).name}.ipynb"
     up = "../" * document.count("/")
-    link = nodes.raw("", f'<p class="notebook"><a href="{up}{FOLDER}/{name}" download>Download as a notebook</a></p>', format="html")
+    link = f'<p class="notebook"><a href="{up}{FOLDER}/{name}" download>Download as a notebook</a></p>'
     title = next(doctree.findall(nodes.title))
-    title.parent.insert(title.parent.index(title) + 1, link)
+    title.parent.insert(title.parent.index(title) + 1, nodes.raw("", link, format="html"))
 
 
 def write(app, error):
@@ -34,7 +33,7 @@ def write(app, error):
     for document in app.env.found_docs:
         text = app.env.doc2path(document).read_text()
         if is_notebook(text):
-            notebook = read_myst_markdown_notebook(text, NbParserConfig())
+            notebook = read_myst_markdown_notebook(text)
             for number, cell in enumerate(notebook.cells):
                 cell["id"] = f"cell-{number}"  # the same bytes from the same page
             nbformat.write(notebook, folder / f"{Path(document).name}.ipynb")

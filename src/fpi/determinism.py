@@ -80,7 +80,11 @@ def _is_pcg64(state: Any) -> bool:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What a replay showed: the step of the first difference (None: all agree), its size and its kind."""
+    """What a replay showed: the step of the first difference (None: all agree), its size and its kind.
+
+    `step` is where the first difference was met, `reason` says what differed, and `stochastic_rewards` whether rewards
+    alone did.
+    """
 
     step: int | None
     difference: float
@@ -89,6 +93,7 @@ class ReplayReport:
 
     @property
     def agrees(self) -> bool:
+        """Whether the replay went as before."""
         return self.step is None
 
 
@@ -161,6 +166,9 @@ class CheckReport:
     `rewards` is the smallest and the largest reward, `horizon` the number of steps an episode was given,
     `early_ends` the number of episodes that ended before it, `feature_norm` the largest norm of a feature
     vector. `obstacles` forbid FPI; `changes` are what to do before learning.
+
+    `action_space` is as Gymnasium prints it, `time_limit` that of the environment, if it has one. `stochastic_rewards`
+    and `random_starts` say what is random though it may be.
     """
 
     environment: str

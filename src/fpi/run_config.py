@@ -29,7 +29,10 @@ TESTBED = "testbed"  # as a type of features: those that the testbed itself come
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that shapes a run except its seed."""
+    """Everything that shapes a run except its seed.
+
+    `algorithm` is the name of a learner (PAC, Regret, Eluder, ModelFPI) or of a method.
+    """
 
     env: str
     """A Gymnasium environment."""
@@ -65,6 +68,7 @@ class RunConfig:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_data`; an InputError for a field that is unknown or missing."""
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(data) - known)
         if unknown:
@@ -75,6 +79,7 @@ class RunConfig:
         return cls(**data)
 
     def to_data(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return asdict(self)
 
     @property
@@ -96,6 +101,7 @@ class RunConfig:
         return _testbed(env), env.unwrapped.noise  # type: ignore[attr-defined]
 
     def make_env(self) -> Env:
+        """The environment it describes, with its action grid."""
         return make_environment(self.env, dict(self.env_args), self.action_grid)
 
     def find_testbed(self) -> Testbed | None:

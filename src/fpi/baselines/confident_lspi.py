@@ -33,7 +33,10 @@ from fpi.baselines.method import Method, Mixture, Policy, greedy
 
 @dataclass
 class ConfidentLSPI(Method):
-    """Confident MC-LSPI with `rollouts` = m per core pair."""
+    """Confident MC-LSPI with `rollouts` = m per core pair.
+
+    With `reuse`, a discovery at a stage leaves the values of that stage and of later ones as they are.
+    """
 
     access = Local
     needs = frozenset({"linear"})
