@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE / "_extensions"))
 project = "fpi"
 author = "The fpi authors"
 version = release = fpi.__version__
-extensions = ["myst_nb", "sphinx.ext.viewcode", "sphinx_copybutton", "mathml", "notebooks", "reference"]
+extensions = ["myst_nb", "sphinx_copybutton", "mathml", "notebooks", "reference"]
 exclude_patterns = ["_extensions"]
 
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]

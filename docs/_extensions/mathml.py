@@ -1,18 +1,22 @@
 """Formulas as MathML, which browsers draw by themselves: no script, no font, no network."""
 
+import re
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
-from sphinx.errors import ExtensionError
+from sphinx.util import logging
+
+LACKING = {"dots": "ldots", "dotsc": "ldots", "dotsb": "cdots"}  # unknown to docutils
 
 
 def drawn(node, as_block):
+    source = re.sub(r"\\(\w+)", lambda found: rf"\{LACKING.get(found[1], found[1])}", node.astext())
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        return tex2mathml(source, as_block=as_block)
     except MathError as error:
-        raise ExtensionError(
-            f"{node.source}:{node.line}: this formula cannot be drawn, {error}: {node.astext()}"
-        ) from None
+        logging.getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
+        return ""
 
 
 def inline(translator, node):

@@ -24,6 +24,8 @@ class TestbedWorld:
 
     With ordered starts (`phase` of Trap) the order is for those who live through it; planners, who may go back in time,
     draw from the distribution on which policies are judged. `as_gymnasium` has one generator for both.
+
+    Without `online` a planner asks: starts are drawn, and losses of episodes are not counted.
     """
 
     def __init__(
