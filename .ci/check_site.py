@@ -1,7 +1,7 @@
 """Every link, every code block and every page of the built site: `python .ci/check_site.py build/site`.
 
-Pages are opened in Chromium from the file system, without network, on a phone and on a desk, light and dark: no errors, nothing
-fetched from elsewhere, nothing wider than the phone.
+Pages are opened in Chromium from the file system, without network, on a phone and on a desk, light and dark: no errors,
+nothing fetched from elsewhere, nothing wider than the phone.
 """
 
 import contextlib
@@ -36,12 +36,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
-        if tag == "a" and given.get("href"):
-            self.links.append(given["href"])
-        elif tag == "link" and given.get("rel") in ("canonical", "next", "prev", "search", "index"):
-            self.links.append(given["href"])
+        if tag == "a" or given.get("rel") in ("canonical", "next", "prev", "search", "index"):
+            self.links += [given["href"]] if given.get("href") else []
         else:
-            self.loads += [given[name] for name in ("src", "href", "data", "poster") if given.get(name) and tag != "a"]
+            self.loads += [given[name] for name in ("src", "href", "data", "poster") if given.get(name)]
 
 
 def wrong_links(site):

@@ -23,6 +23,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True
 
+smartquotes = False  # -- of options is no dash
 html_theme = "furo"
 html_title = "fpi: Frozen Policy Iteration"
 html_static_path = ["_static"]

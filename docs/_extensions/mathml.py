@@ -1,17 +1,32 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no font, no network."""
+"""Formulas as MathML, which browsers draw by themselves: no script, no network. Their font comes with ziamath."""
 
 import re
+import shutil
+from importlib.resources import files
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
-LACKING = {"dots": "ldots", "dotsc": "ldots", "dotsb": "cdots"}  # unknown to docutils
+# What docutils does not know, in words that it does.
+SPELLED = (
+    (r"\\dots[cb]?(?![a-zA-Z])", r"\\ldots"),
+    (r"\\[bB]igg?(?![a-zA-Z])", ""),
+    (r"\\iff(?![a-zA-Z])", r"\\Longleftrightarrow"),
+    (r"\\texttt\{", r"\\text{"),
+    (r"\\mathop\{", r"{"),
+    (r"\\tag\{(.*?)\}", r"\\qquad (\1)"),
+    # An index of a letter with an accent stands beside it, not below.
+    (r"(\\(?:wide)?(?:tilde|hat|bar)\s*(?:\{[^{}]*\}|\\[a-zA-Z]+|[a-zA-Z]))(?=\s*[_^])", r"{\1{}}"),
+)
 
 
 def drawn(node, as_block):
-    source = re.sub(r"\\(\w+)", lambda found: rf"\{LACKING.get(found[1], found[1])}", node.astext())
+    source = node.astext()
+    for unknown, known in SPELLED:
+        source = re.sub(unknown, known, source)
     try:
         return tex2mathml(source, as_block=as_block)
     except MathError as error:
@@ -29,6 +44,13 @@ def block(translator, node):
     raise nodes.SkipNode
 
 
+def bring_font(app, error):
+    if error is None:
+        font = files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+        shutil.copyfile(font, Path(app.outdir, "_static", font.name))
+
+
 def setup(app):
+    app.connect("build-finished", bring_font)
     app.add_html_math_renderer("mathml", (inline, None), (block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -116,7 +116,7 @@ class Gate(Stochastic):
 
 @dataclass
 class Slip(Stochastic, HubNet):
-    """`HubNet(B, m, K, p, seed)` whose actions miss: with probability `slip` the next hub is any of them. Still a linear MDP."""
+    """`HubNet(B, m, K, p)` whose actions miss: with probability `slip` the next hub is any. Still a linear MDP."""
 
     slip: float = 0.3
 
