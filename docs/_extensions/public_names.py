@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sphinx.pycode import ModuleAnalyzer
 
 import fpi
-from fpi import settings
+from fpi import errors, settings
 
 WORDS = Path(__file__).parents[1] / "reference" / "words.md"
 # Modules without __all__ have much that only fpi itself uses; these are the names that users meet.
@@ -101,6 +101,15 @@ def arguments(function: Any, around: str = "") -> list[Argument]:
     ]
 
 
+def raised(thing: Any) -> list[str]:
+    """The errors of fpi that a function, or the constructor of a class, raises by itself or by a check of arguments."""
+    made = [thing.__init__, getattr(thing, "__post_init__", None)] if inspect.isclass(thing) else [thing]
+    own = [each for each in made if hasattr(each, "__code__") and each.__code__.co_filename != "<string>"]
+    texts = [inspect.getsource(each) for each in own if each.__module__.startswith("fpi.")]
+    found = {name for text in texts for name in re.findall(r"raise (\w+)\(", text) if hasattr(errors, name)}
+    return sorted(found | {"InputError" for text in texts if re.search(r"\b_?(?:check_\w+|as_path)\(", text)})
+
+
 def methods(kind: type) -> dict[str, Any]:
     """Public methods and properties; those that a public base class explains are found there."""
     bases = [base for base in kind.__mro__[1:] if base in public_classes()]
@@ -133,7 +142,8 @@ def modules() -> tuple[str, ...]:
 
 
 def mentions(text: str, name: str) -> bool:
-    return re.search(rf"`[^`\n]*\b{re.escape(name)}\b[^`\n]*`", text) is not None
+    """In a span of code, alone or as in `tiles=4`."""
+    return any(name in re.findall(r"\w+", span) for span in re.findall(r"`([^`\n]+)`", text))
 
 
 @functools.cache

@@ -54,7 +54,7 @@ def entry(address, thing, fence=":::::::"):
     known = public_names.arguments(thing)
     if kind == "class" and thing.__init__.__doc__ and thing.__init__.__doc__ != object.__init__.__doc__:
         text += "\n\n" + (inspect.getdoc(thing.__init__) or "")
-    lines = [f"{fence}{{py:{kind}}} {address}{signature(thing, known)}", "", *markdown(text), *listed(known)]
+    lines = [f"{fence}{{py:{kind}}} {address}{signature(thing, known)}", "", *markdown(text), *listed(known, thing)]
     for name, method in inside.items():
         lines += member(name, method, text)
     return [*lines, fence, ""]
@@ -74,7 +74,7 @@ def member(name, method, around, fence="::::::"):
         option,
         "",
         *markdown(text),
-        *listed(known),
+        *listed(known, plain),
         fence,
         "",
     ]
@@ -90,11 +90,13 @@ def signature(thing, known):
     return str(inspect.Signature(kept)).replace("\n", " ")
 
 
-def listed(known):
+def listed(known, thing):
     lines = ["", "{.arguments}"] if known else []
     for name, kind, text in known:
         lines.append(f"- `{name}`{f' ({kind_shown(kind)})' if kind else ''}{f': {escaped(text)}' if text else ''}")
-    return [*lines, ""]
+    failures = public_names.raised(thing)
+    raises = f"Raises {', '.join(f'`fpi.errors.{name}`' for name in failures)}."
+    return [*lines, "", *([raises, ""] if failures else [])]
 
 
 def kind_shown(kind):
