@@ -26,6 +26,7 @@ test: $(WITH)dev
 	$(BIN)/pytest -n 2 --dist worksteal -m ""
 
 docs: $(WITH)docs
+	rm -rf build/site
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	@echo "Open build/site/index.html"
 
