@@ -140,18 +140,19 @@ def main():
         sys.exit("\n".join(wrong) or 0)
     site = Path(sys.argv[1]).resolve()
     pages = [page for page in sorted(DOCS.rglob("*.md")) if blocks(page) and page.name not in RUN_ELSEWHERE]
+    count = len(list(site.rglob("*.html")))
     steps = {
-        "links": lambda: list(wrong_links(site)),
-        "code": lambda: [each for page in pages for each in in_process(page)],
-        "browser": lambda: list(found(site)),
+        "links": (f"{count} pages", lambda: list(wrong_links(site))),
+        "code": (f"{len(pages)} pages with code", lambda: [each for page in pages for each in in_process(page)]),
+        "browser": (f"{count} pages, {len(SIZES)} times each", lambda: list(found(site))),
     }
     wrong = []
     for name in sys.argv[2:] or steps:
         begun = time.monotonic()
-        new = steps[name]()
+        what, look = steps[name]
+        new = look()
         wrong += new
-        print(f"{name}: {len(new)} problems, {time.monotonic() - begun:.0f} s", flush=True)
-    print(f"{len(list(site.rglob('*.html')))} pages, {len(pages)} with code that was run")
+        print(f"{name}: {what}, {len(new)} problems, {time.monotonic() - begun:.0f} s", flush=True)
     sys.exit("\n".join(wrong) or 0)
 
 

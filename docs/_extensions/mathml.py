@@ -28,7 +28,8 @@ def drawn(node, as_block):
     for unknown, known in SPELLED:
         source = re.sub(unknown, known, source)
     try:
-        return tex2mathml(source, as_block=as_block)
+        # Of a pair of norm signs only the first would grow with what is between them.
+        return re.sub("<mo[^>]*>‖", '<mo stretchy="false">‖', tex2mathml(source, as_block=as_block))
     except MathError as error:
         logging.getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
         return ""
