@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -128,10 +129,14 @@ def found(site):
         browser.close()
 
 
-def in_process(page):
-    """A page alone in a process of its own, so that none leans on another."""
-    done = subprocess.run([sys.executable, __file__, "--page", page], capture_output=True, text=True)
-    return [done.stdout + done.stderr] if done.returncode else []
+def in_processes(pages):
+    """Each page alone in a process of its own, so that none leans on another."""
+
+    def run(page):
+        return subprocess.run([sys.executable, __file__, "--page", page], capture_output=True, text=True)
+
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        return [done.stdout + done.stderr for done in workers.map(run, pages) if done.returncode]
 
 
 def main():
@@ -143,7 +148,7 @@ def main():
     count = len(list(site.rglob("*.html")))
     steps = {
         "links": (f"{count} pages", lambda: list(wrong_links(site))),
-        "code": (f"{len(pages)} pages with code", lambda: [each for page in pages for each in in_process(page)]),
+        "code": (f"{len(pages)} pages with code", lambda: in_processes(pages)),
         "browser": (f"{count} pages, {len(SIZES)} times each", lambda: list(found(site))),
     }
     wrong = []
