@@ -2,16 +2,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 WITH := .venv/.with-
 
-.PHONY: help run test coverage bench clean
+.PHONY: help run test docs coverage bench clean
 
 help:
 	@echo "make run       the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
 	@echo "make test      check style, types and layers, and run all tests"
+	@echo "make docs      build the documentation site, build/site/index.html: a few minutes"
 	@echo "make coverage  which lines of src no test reaches; compiled loops are not counted"
 	@echo "make bench     measure speed, memory and accuracy"
 	@echo "make clean     remove .venv and everything that was built"
 	@echo
-	@echo "The first of run, test, coverage and bench sets up .venv, which takes a few minutes."
+	@echo "The first of run, test, docs, coverage and bench sets up .venv, which takes a few minutes."
 	@echo "Another Python (3.11 or newer): make PYTHON=/path/to/python run"
 
 run: $(WITH)mujoco,report
@@ -23,6 +24,11 @@ test: $(WITH)dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist worksteal -m ""
+
+docs: $(WITH)docs
+	rm -rf build/site
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	@echo "Open build/site/index.html"
 
 coverage: $(WITH)dev
 	$(BIN)/pytest -n 2 -m "" --cov --cov-report=term-missing:skip-covered

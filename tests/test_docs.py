@@ -35,7 +35,9 @@ def test_examples_in_docstrings_run(module):
     assert result.attempted > 0 and result.failed == 0
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_pages_are_finished_and_their_links_lead_somewhere(page):
     text = page.read_text()
     assert not re.search(r"^[A-Z]+_[A-Z_]+$|TODO|FIXME", text, re.MULTILINE)

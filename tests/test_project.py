@@ -49,7 +49,7 @@ def test_the_workflow_runs_the_steps_of_continuous_integration_on_every_python()
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     asked = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     steps = re.findall(r"^(make test|\.ci/\w+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
-    assert len(steps) == 3
+    assert len(steps) == 4
     assert {" ".join(line.replace("PYTHON=python", "").split()) for line in asked} == {*steps, "make .venv/.with-dev"}
     matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
     assert matrix == {"os": ["ubuntu-latest", "macos-latest"], "python": ["3.11", "3.12", "3.13"]}

@@ -99,6 +99,7 @@ class JsonlLog(_Log):
             self._file.flush()
 
     def close(self) -> None:
+        """Close the file; what was logged is there."""
         with _writing(self.path):
             self._file.close()
 
@@ -151,6 +152,7 @@ class TensorBoardLog(_Log):
             self._add(episode.number, summary=self._summaries.Summary(value=scalars))
 
     def close(self) -> None:
+        """Write what is left, and close the file."""
         with _writing(self.folder):
             self._writer.close()
 

@@ -51,7 +51,10 @@ class Dataset:
         return len(self.targets)
 
     def times(self, span: float) -> Dataset:
-        """The same with targets in units of rewards, of which estimators see the returns divided by their span."""
+        """The same with targets in units of rewards, of which estimators see the returns divided by their span.
+
+        `span`: from the smaller of 0 and the lowest reward to the larger of 0 and the highest.
+        """
         return replace(self, targets=span * self.targets)
 
 

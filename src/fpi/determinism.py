@@ -32,7 +32,11 @@ MOST_RESETS = 20  # until a start is given up that the generator does not bring 
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What a replay showed: the step of the first difference (None: all agree), its size and its kind."""
+    """What a replay showed: the step of the first difference (None: all agree), its size and its kind.
+
+    `step` is where the first difference was met, `reason` says what differed, and `stochastic_rewards` whether rewards
+    alone did.
+    """
 
     step: int | None
     difference: float
@@ -43,6 +47,7 @@ class ReplayReport:
 
     @property
     def agrees(self) -> bool:
+        """Whether the replay went as before."""
         return self.step is None
 
 
@@ -151,6 +156,9 @@ class CheckReport:
     smallest and the largest reward, `horizon` the number of steps an episode was given, `early_ends` the number
     of episodes that ended before it, `feature_norm` the largest norm of a feature vector. `obstacles` forbid
     FPI; `changes` are what to do before learning; `notes` are good to know.
+
+    `action_space` is as Gymnasium prints it, `time_limit` that of the environment, if it has one. `stochastic_rewards`
+    and `random_starts` say what is random though it may be.
     """
 
     environment: str

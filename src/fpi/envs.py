@@ -303,7 +303,10 @@ def rollout(
 def make_environment(
     name: str, args: dict[str, Any], action_grid: int | list[Any] | None, render_mode: str | None = None
 ) -> Env:
-    """`gymnasium.make` with errors that say what to do, and an `ActionGrid` if asked for."""
+    """`gymnasium.make` with errors that say what to do, and an `ActionGrid` if asked for.
+
+    `args` are keyword arguments of `gymnasium.make`, `render_mode` too.
+    """
     extra = {} if render_mode is None else {"render_mode": render_mode}
     registering = "fpi.testbeds:" if name.startswith("fpi/") else ""  # Gymnasium imports what stands before a colon
     if name.startswith("ALE/"):

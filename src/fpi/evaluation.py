@@ -32,7 +32,8 @@ class Player(Protocol):
     actions: int
     horizon: int
 
-    def predict(self, observation: Any, stage: int) -> int: ...
+    def predict(self, observation: Any, stage: int) -> int:
+        """The action that it would play."""
 
 
 def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
@@ -115,6 +116,7 @@ class Policy:
         self.stage = 0
 
     def reset(self) -> None:
+        """Begin an episode: the next observation is one of stage 0."""
         if self.stage:
             self._number += 1
             self._decide = policy_function(self._agent, self._number)

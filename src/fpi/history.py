@@ -95,6 +95,7 @@ class Evaluation(_Episodes):
 
     @property
     def mean(self) -> float:
+        """The mean return."""
         return float(self.returns.mean())
 
     @property

@@ -71,7 +71,10 @@ class PrefixRidge:
         return 0 if self._store is None else self._store.nbytes
 
     def append(self, phi: ArrayLike | Sparse, target: float, block: int = 0) -> None:
-        """Add one datum at the end."""
+        """Add one datum at the end.
+
+        `block` is the number of the block that the features are in, from 0.
+        """
         indices, values = self._rows(phi, single=True)
         if not (isinstance(block, int | np.integer) and 0 <= block < self.blocks):
             raise InputError(f"block is {block!r}; this regression has blocks 0 to {self.blocks - 1}.")

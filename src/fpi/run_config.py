@@ -30,7 +30,10 @@ OF_THE_RUN = "run"  # as the seed of an environment
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that shapes a run except its seed."""
+    """Everything that shapes a run except its seed.
+
+    `algorithm` is the name of a learner (PAC, Regret, Eluder, ModelFPI) or of a method.
+    """
 
     env: str
     """A Gymnasium environment."""
@@ -66,6 +69,7 @@ class RunConfig:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_data`; an InputError for a field that is unknown or missing."""
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(data) - known)
         if unknown:
@@ -76,6 +80,7 @@ class RunConfig:
         return cls(**data)
 
     def to_data(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return asdict(self)
 
     @property
@@ -108,6 +113,7 @@ class RunConfig:
         return {"environment": self.env, "env_args": dict(self.env_args), "action_grid": self.action_grid}
 
     def make_env(self) -> Env:
+        """The environment it describes, with its action grid; where every run has its own world, that of seed 0."""
         return make_environment(self.env, dict(self.of_seed(0).env_args), self.action_grid)
 
     def find_testbed(self) -> Testbed | None:

@@ -70,7 +70,10 @@ def student_interval(values: ArrayLike) -> Interval:
 def bootstrap_interval(
     values: ArrayLike, statistic: Callable[..., Any] = np.mean, resamples: int = RESAMPLES
 ) -> Interval:
-    """A statistic over seeds (rows), which takes an `axis` as `np.mean` does, with its bootstrap interval."""
+    """A statistic over seeds (rows), which takes an `axis` as `np.mean` does, with its bootstrap interval.
+
+    `statistic` is taken of every one of `resamples` draws with replacement.
+    """
     try:
         rows = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -83,7 +86,10 @@ def bootstrap_interval(
 
 
 def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:
-    """The mean of the middle half."""
+    """The mean of the middle half.
+
+    `axis`: the one to average over.
+    """
     from scipy.stats import trim_mean
 
     return trim_mean(values, 0.25, axis=axis)
@@ -97,6 +103,7 @@ class Difference:
 
     @property
     def interval(self) -> Interval:
+        """Of the mean difference, by Student's t."""
         return student_interval(self.gaps)
 
     def __str__(self) -> str:

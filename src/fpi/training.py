@@ -34,7 +34,10 @@ from fpi.progress import bar
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a learner needs to resume after an episode: seed, episode count, generator state, visit counts."""
+    """What a learner needs to resume after an episode: seed, episode count, generator state, visit counts.
+
+    `generator` is that of the environment after the last episode.
+    """
 
     seed: int | None = None
     episodes: int = 0
@@ -73,7 +76,8 @@ class Learner(Player, Protocol):
         """End the episode: from now on `training_state` holds. `explored` is the (stage, action, return) to store."""
 
     @property
-    def data_stored(self) -> int: ...
+    def data_stored(self) -> int:
+        """How many data it holds."""
 
 
 class TrajectoryLearner(Learner, Protocol):
@@ -104,10 +108,12 @@ class Episode:
 
     @property
     def length(self) -> int:
+        """How many steps it took."""
         return len(self.rewards)
 
     @property
     def total_reward(self) -> float:
+        """The sum of the rewards."""
         return math.fsum(self.rewards)
 
 

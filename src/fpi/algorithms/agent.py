@@ -95,6 +95,8 @@ class Agent:
 
     A subclass provides `begin_episode` (how to act while learning), `decide` (the same without changing anything),
     `greedy` (the best estimate) and `explain`.
+
+    `settings` shape it, `datasets` estimate: a `fpi.data.Estimator`.
     """
 
     def __init__(self, settings: Settings, datasets: Estimator) -> None:
@@ -120,6 +122,7 @@ class Agent:
         return f"<{type(self).__name__}({chosen}): {self.episodes:,} episodes, {self.data_stored:,} data>"
 
     def begin_episode(self, training_state: TrainingState) -> Act:
+        """How to act in the coming episode: (observation, stage) -> (action, whether it explores)."""
         raise NotImplementedError
 
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
@@ -248,6 +251,7 @@ class Agent:
         return Policy(self)
 
     def check_stage(self, stage: int) -> None:
+        """An InputError unless this is a stage of an episode."""
         if type(stage) is int and 0 <= stage < self.horizon:
             return  # quickly: policies ask at every step
         if not (is_whole(stage) and 0 <= stage < self.horizon):

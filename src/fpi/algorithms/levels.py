@@ -63,7 +63,10 @@ class LevelState(NamedTuple):
     """Elimination threshold: what value plus error has to reach, eq. (7)."""
 
     def times(self, span: float) -> LevelState:
-        """The same in units of rewards, of which estimators see the returns divided by their span."""
+        """The same in units of rewards, of which estimators see the returns divided by their span.
+
+        `span`: from the smaller of 0 and the lowest reward to the larger of 0 and the highest.
+        """
         return self._replace(values=span * self.values, errors=span * self.errors, threshold=span * self.threshold)
 
 
@@ -216,7 +219,10 @@ class LeveledAgent(Agent):
         super()._restore_open(others)
 
     def ladder(self, rows: Any, observation: Any, stage: int, top: int, remember: bool = True) -> list[LevelState]:
-        """The state at every level from the first up to one that does not cover it, and at most to `top`."""
+        """The state at every level from the first up to one that does not cover it, and at most to `top`.
+
+        `remember`: keep what is frozen, so that the next question about this state is quick.
+        """
         key = self.datasets.key(observation, stage)
         frozen = self._frozen.get((stage, key), []) if key is not None else []
         count = top - self.first_level + 1

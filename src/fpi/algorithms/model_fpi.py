@@ -83,7 +83,10 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class ModelExplanation:
-    """Why the agent acts as it does at one state. Values are in units of your rewards."""
+    """Why the agent acts as it does at one state. Values are in units of your rewards.
+
+    `interval` is the number of steps that a decision lasts, `promise` what of this is certain, in words.
+    """
 
     action: int
     known: bool

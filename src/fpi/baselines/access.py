@@ -39,7 +39,10 @@ class View:
 
 @dataclass
 class Bill:
-    """What a run has paid so far."""
+    """What a run has paid so far.
+
+    `restores` and `jumps` count how often a state was set, seen before or not.
+    """
 
     steps: int = 0
     episodes: int = 0

@@ -32,7 +32,10 @@ from fpi.baselines.method import Method, Policy, greedy
 
 @dataclass
 class BackwardSweep(Method):
-    """One sweep with `rollouts` = n per direction."""
+    """One sweep with `rollouts` = n per direction.
+
+    `design` says which directions are measured: "g" (a G-optimal design) or "spanner" (a barycentric one).
+    """
 
     access = Generative
     needs = frozenset({"linear"})

@@ -31,20 +31,24 @@ class Baseline:
         self.training_state = TrainingState()
 
     def begin_episode(self, training_state: TrainingState) -> Act:
+        """How to act in the coming episode: (observation, stage) -> (action, whether it explores)."""
         raise NotImplementedError
 
     def predict(self, observation: Any, stage: int) -> int:
         raise NotImplementedError
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
+        """End the episode; nothing is stored here."""
         self.training_state = training_state
 
     @property
     def episodes(self) -> int:
+        """Episodes learned from."""
         return self.training_state.episodes
 
     @property
     def data_stored(self) -> int:
+        """How many data it holds."""
         return 0
 
 
@@ -97,10 +101,14 @@ class LinearBandit(Baseline):
         return rows, *self._fits
 
     def keep(self, regression: int, row: NDArray[np.float64]) -> None:
-        """What the episode stores if it ends well."""
+        """What the episode stores if it ends well.
+
+        `regression`: the number of the one that gets the datum.
+        """
         self._kept = regression, row
 
     def end_episode(self, training_state: TrainingState, explored: tuple[int, int, float] | None) -> None:
+        """End the episode, and store what `keep` was told."""
         if explored is not None and self._kept is not None and self._fits is not None:
             regression, row = self._kept
             inverses, thetas = self._fits

@@ -33,7 +33,10 @@ from fpi.baselines.method import Mixture, Policy, greedy
 
 @dataclass
 class ConfidentLSPI(CorePlanner):
-    """Confident MC-LSPI with `rollouts` = m per core pair."""
+    """Confident MC-LSPI with `rollouts` = m per core pair.
+
+    With `reuse`, a discovery at a stage leaves the values of that stage and of later ones as they are.
+    """
 
     reuse: bool = False
 

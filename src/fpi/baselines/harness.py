@@ -35,6 +35,7 @@ class Run:
 
     @property
     def gap(self) -> float:
+        """Of the last policy."""
         return float(self.rows["gap"][-1])
 
     def steps_to(self, gap: float) -> float:
@@ -105,9 +106,11 @@ class Judge:
 
     @cached_property
     def optimal(self) -> float:
+        """The mean value of the best policy over the held-out starts."""
         return float(np.mean([self.testbed.optimal_value(start) for start in self.starts]))
 
     def gap(self, policy: Policy | Mixture) -> float:
+        """What the policy loses against the best one, in the mean over the held-out starts."""
         if isinstance(policy, Mixture):
             chosen = np.linspace(0, len(policy.parts) - 1, min(MIXED, len(policy.parts))).round().astype(int)
             return float(np.mean([self.gap(policy.parts[i]) for i in chosen]))
@@ -115,6 +118,7 @@ class Judge:
         return self.optimal - float(np.mean([value(start) for start in self.starts]))
 
     def view(self, state: State) -> View:
+        """What a method sees of a state."""
         if state not in self._views:
             # An oracle answers about its own views only, and there is no way back to them.
             cheats = isinstance(self.access, Oracle)

@@ -45,7 +45,10 @@ class Inapplicable(InputError):
 
 @dataclass(frozen=True)
 class Mixture:
-    """One of these policies, drawn anew for every episode."""
+    """One of these policies, drawn anew for every episode.
+
+    `parts`: the policies, all of the same weight.
+    """
 
     parts: tuple[Policy, ...]
 

@@ -27,6 +27,7 @@ class OFUL(LinearBandit):
 
     @property
     def beta(self) -> float:
+        """The radius of the confidence ellipsoid, times `scale`."""
         noise = SIGMA * math.sqrt(2 * math.log(1 / self.delta) + self.log_dets[0])
         return self.scale * (noise + math.sqrt(self.ridge) * self.theta_bound)
 

@@ -63,6 +63,7 @@ class SupLinUCB(LinearBandit):
 
     @property
     def beta(self) -> float:
+        """The factor of the widths, times `scale`."""
         noise = math.sqrt(math.log(2 * self.rounds * self.actions / self.delta) / 2)
         return self.scale * (noise + self.theta_bound)
 

@@ -24,6 +24,8 @@ class TestbedWorld:
 
     With ordered starts (`phase` of Trap) the order is for those who live through it; planners, who may go back in time,
     draw from the distribution on which policies are judged.
+
+    Without `online` a planner asks: starts are drawn, and losses of episodes are not counted.
     """
 
     def __init__(self, testbed: Testbed, seed: int, noise: str = "bernoulli", online: bool = True) -> None:
@@ -37,6 +39,7 @@ class TestbedWorld:
         """What each episode lost in expectation, V* of its start minus what it earned; of online methods only."""
 
     def start(self, episode: int) -> State:
+        """The state in which the episode of this number begins."""
         if not self.online:
             return self.testbed.draw(self._starts)
         state = self.testbed.start(self._starts, episode)
@@ -44,14 +47,17 @@ class TestbedWorld:
         return state
 
     def features(self, state: State) -> FloatArray:
+        """Shape (actions, d)."""
         rows = self.testbed.phi(state)
         rows.flags.writeable = False
         return rows
 
     def stage(self, state: State) -> int:
+        """The stage of a state."""
         return state[0]
 
     def step(self, state: State, action: int) -> tuple[float, State | None]:
+        """Reward and next state, None at the end."""
         mean = self.testbed.mean(state, action)
         after = self.testbed.draw_next(state, action, self._noise)
         if self.online:
@@ -59,6 +65,7 @@ class TestbedWorld:
         return draw_reward(mean, self.noise, self._noise), after
 
     def states(self, stage: int) -> list[State]:
+        """States of this stage: all of them, or a sample where there are infinitely many."""
         if not self._pool:
             self._pool = pool_of(self.testbed, POOL, np.random.default_rng((self._seed, 2)), self._seed + 1)
         return self._pool[stage]
@@ -124,18 +131,22 @@ class GymWorld:
             env.reset(seed=seed)
 
     def start(self, episode: int) -> _Moment:
+        """The state in which the episode of this number begins; episodes come in order."""
         observation, _ = self.env.reset()
         return self._moment(observation, 0)
 
     def features(self, state: _Moment) -> FloatArray:
+        """Shape (actions, d)."""
         rows = np.asarray(self._map(state.observation, state.stage), np.float64)
         rows.flags.writeable = False
         return rows
 
     def stage(self, state: _Moment) -> int:
+        """The stage of a state."""
         return state.stage
 
     def step(self, state: _Moment, action: int) -> tuple[float, _Moment | None]:
+        """Reward and next state, None at the end."""
         if state is not self._current:
             _put_back(self.env, state.snapshot)
         observation, reward, terminated, truncated, _ = self.env.step(np.int64(action))

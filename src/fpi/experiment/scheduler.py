@@ -43,6 +43,8 @@ def run_study(
 
     Finished runs are kept and half-done ones go on. Whatever the backend, its number of workers and the moments at
     which this was killed and started again, the rows are the same to the bit. No slice begins after `stop` gives true.
+
+    `backend` says where runs are played, by default in processes on all cores; a slice of a run takes about `seconds`.
     """
     study = study.complete()
     for setting in study.settings.values():

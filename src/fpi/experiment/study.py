@@ -20,7 +20,10 @@ CLAIM_KINDS = ("above", "equal", "level", "stale", "realizable", "incomplete", "
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, and how the results decide whether it holds here (see `fpi.report.claims`)."""
+    """A sentence, and how the results decide whether it holds here (see `fpi.report.claims`).
+
+    `kind` is one of `CLAIM_KINDS`, as in "above"; `arguments` are what it compares.
+    """
 
     text: str
     kind: str
@@ -102,6 +105,7 @@ class Study:
         ]
 
     def to_data(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return {
             "name": self.name,
             "title": self.title,

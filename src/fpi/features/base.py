@@ -31,7 +31,8 @@ class FeatureMap(Protocol):
     """
 
     @property
-    def actions(self) -> int: ...
+    def actions(self) -> int:
+        """Rows of the feature matrix."""
 
     @property
     def dim(self) -> int:
@@ -46,7 +47,10 @@ class FeatureMap(Protocol):
 
 
 class OptionalMethods(NamedTuple):
-    """What a feature map, or a class of functions, can do beyond what it must; None where it cannot."""
+    """What a feature map, or a class of functions, can do beyond what it must; None where it cannot.
+
+    `active`, `key` and `to_config` are as in `FeatureMap`; `to_config` describes the map in JSON.
+    """
 
     rows: Callable[[Any, int], Any]
     """ψ(s) of a dense action-separate map, else the feature matrix."""

@@ -51,6 +51,7 @@ class OneHot(Sparse):
         return cls(int(space.start + space.n), action_count(env))
 
     def key(self, observation: Any, stage: int = 0) -> int:
+        """The number of the state."""
         value = float(check_finite(vector(observation, 1))[0])
         if not value.is_integer() or not 0 <= value < self.states:
             raise InputError(
@@ -145,6 +146,7 @@ class TileCoding(Sparse):
         return self._tiles(observation), np.full(self.nnz, self.value)
 
     def key(self, observation: Any, stage: int = 0) -> bytes:
+        """The tiles it lies in, as bytes."""
         return self._tiles(observation).tobytes()
 
     def _tiles(self, observation: Any) -> IndexArray:
@@ -209,6 +211,8 @@ class RBF(Dense):
     """Gaussian bumps of standard deviation `width` (one, or one per dimension), normalised to sum 1.
 
     The range of the map is the smallest box that holds all centers.
+
+    `centers`: where the bumps are, shape (number, dimensions).
     """
 
     def __init__(self, centers: npt.ArrayLike, width: npt.ArrayLike, actions: int) -> None:

@@ -24,6 +24,8 @@ class Aggregation:
 
     There is no `to_config`: `cell_of` is a function of your own, which a file cannot hold. A saved agent is loaded with
     the class again, `fpi.load(path, features=aggregation)`.
+
+    `cells`: how many.
     """
 
     exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}
@@ -43,6 +45,7 @@ class Aggregation:
         self.min_value, self.max_value = check_values(min_value, max_value)
 
     def key(self, observation: Any, stage: int) -> Hashable:
+        """The cells of all actions, as bytes."""
         return self.rows(observation, stage).tobytes()
 
     def rows(self, observation: Any, stage: int) -> FloatArray:
@@ -68,6 +71,7 @@ class Aggregation:
         return self.cells if epsilon < self.max_value - self.min_value else 0
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> CellPrefixes:
+        """An empty dataset; see `FunctionClass`."""
         return CellPrefixes(self.cells, self.min_value, self.max_value, epsilon, beta)
 
 

@@ -31,7 +31,8 @@ class Prefixes(Protocol):
     """
 
     @property
-    def epsilon(self) -> float: ...
+    def epsilon(self) -> float:
+        """The width at which a state is covered."""
 
     def __len__(self) -> int: ...
 
@@ -64,10 +65,12 @@ class FunctionClass(Protocol):
     """
 
     @property
-    def actions(self) -> int: ...
+    def actions(self) -> int:
+        """How many actions there are."""
 
     @property
-    def min_value(self) -> float: ...
+    def min_value(self) -> float:
+        """The smallest value of any function."""
 
     @property
     def max_value(self) -> float:

@@ -89,6 +89,8 @@ def most_gains(dim: int, gain: float, ratio: float) -> float:
 
     How often can |phi|^2 in the inverse of lambda I + sum phi phi' exceed `gain`, for |phi|^2 <= lambda * ratio? Each
     time the determinant grows by 1 + gain, while its trace bounds it from above.
+
+    `ratio` is 1 / lambda for features of norm 1.
     """
     grows = math.log1p(gain)
     if dim < 1 or ratio <= grows:

@@ -86,6 +86,7 @@ class FiniteClass:
         return min(pairs, points, most_gains(self.size - 1, 0.5, 2 * (length / epsilon) ** 2))
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> FinitePrefixes:
+        """An empty dataset; see `FunctionClass`."""
         return FinitePrefixes(self.size, epsilon, beta)
 
     def to_config(self) -> dict[str, Any] | None:

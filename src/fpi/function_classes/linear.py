@@ -53,6 +53,7 @@ class _Ball:
 
     @property
     def dim(self) -> int:
+        """How many features; an InputError before they were called for the first time."""
         if self.features.dim < 1:
             raise InputError("the features have not been called yet, so their number is not known: call `rows` once.")
         if self.features.dim > MOST_DIM:
@@ -81,6 +82,7 @@ class _Ball:
         return wide if 4 * beta >= epsilon**2 else wide + self.eluder_bound(epsilon)
 
     def prefixes(self, epsilon: float, beta: Callable[[int], float]) -> BallPrefixes:
+        """An empty dataset; see `FunctionClass`."""
         return BallPrefixes(self, epsilon, beta)
 
     def to_config(self) -> dict[str, Any] | None:
@@ -91,6 +93,7 @@ class _Ball:
         return described | {"min_value": self.min_value, "max_value": self.max_value}
 
     def link(self, x: FloatArray) -> FloatArray:
+        """g(`x`): what the function is at <phi, theta> = x."""
         raise NotImplementedError
 
     def fit(self, rows: FloatArray, targets: FloatArray) -> FloatArray:

@@ -161,6 +161,7 @@ class Results:
 
     @property
     def runs(self) -> Iterator[Run]:
+        """All finished runs, setting by setting."""
         return (run for setting in self.settings for run in setting.runs)
 
     def to_frame(self) -> DataFrame:

@@ -62,7 +62,7 @@ class _Listed(Testbed):
 
 @dataclass
 class TableBandit(_Listed):
-    """One stage: contexts with K actions, and N random tables of mean rewards, of which one is true.
+    """One stage: `contexts` with `K` actions, and `N` random tables of mean rewards, of which one is true.
 
     A state is (stage, context).
     """
@@ -88,10 +88,10 @@ class TableBandit(_Listed):
 
 @dataclass
 class TableHubs(_Listed):
-    """A context, then one of m hubs; which, everybody knows. R hypotheses about mean rewards, of which one is true.
+    """One of `contexts`, then one of `m` hubs; which, everybody knows. One of `R` hypotheses about means is true.
 
     Q^pi of a context depends on what pi does at the hubs: a candidate is a hypothesis together with a choice of action
-    at every hub, R * K^m of them. A state is (stage, context or hub).
+    at every hub, `R` * `K`^`m` of them. A state is (stage, context or hub).
     """
 
     contexts: int = 20
@@ -127,7 +127,7 @@ class TableHubs(_Listed):
 
 @dataclass
 class LogitBandit(Contextual):
-    """One stage: K arms u on the unit sphere of R^d, means 1 / (1 + exp(-radius <u, w>)) with a hidden unit vector w.
+    """One stage: `K` arms u on the unit sphere of R^`d`, means 1 / (1 + exp(-radius <u, w>)) with a hidden unit w.
 
     `arms` are the features u: with them the means are a logistic function of <u, theta>, |theta| = `radius`. The
     features (1, u) / sqrt(2) of the testbed itself are for linear agents; the chord of the logistic function is

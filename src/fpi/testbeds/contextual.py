@@ -72,7 +72,7 @@ class Contextual(Testbed):
 
 @dataclass
 class LinBandit(Contextual):
-    """One stage: K arms on the unit sphere of R^(d-1), means (1 + <u, w>) / 2 with a hidden unit vector w.
+    """One stage: `K` arms on the unit sphere of R^(`d` - 1), means (1 + <u, w>) / 2 with a hidden unit vector w.
 
     With `order="drifting"` an adversary chooses the contexts: in phases of doubling length the best arms lie along one
     axis after another, so the past says little about what comes.
@@ -106,9 +106,9 @@ class LinBandit(Contextual):
 
 @dataclass
 class HubNet(Contextual):
-    """A context, then B stages of m hubs: every action has a reward and leads to a hub of the next stage.
+    """A context, then `B` stages of `m` hubs: each of `K` actions has a reward and leads to a hub of the next stage.
 
-    A deterministic linear MDP, hence Bellman complete: the benign control. Arms live in R^p.
+    A deterministic linear MDP, hence Bellman complete: the benign control. Arms live in R^`p`.
     """
 
     B: int = 3
@@ -133,13 +133,13 @@ class HubNet(Contextual):
 
 @dataclass
 class HubCorridor(Contextual):
-    """A context, then B times a corridor of two states and one of m hubs: linear Q^pi without Bellman completeness.
+    """A context, then `B` times a corridor of two states and one of `m` hubs: linear Q^pi without Bellman completeness.
 
-    An action of a context or hub pays for its arm in R^p and enters a corridor with a side y in R^q and a goal. There
-    the first action a pays rho(y, a), the second one, whatever it is, c(y) - rho(y, a): every way through is worth
-    c(y). The features do not tell the first actions apart, so targets made with a theta that is off cannot be fitted
-    there. `junk` random features, whose weight is 0, add a second reason. A state is (stage, number of the context or
-    hub, action that entered the corridor, action inside it), with -1 for what has not happened.
+    Each of `K` actions of a context or hub pays for its arm in R^`p` and enters a corridor with a side y in R^`q` and a
+    goal. There the first action a pays rho(y, a), the second one, whatever it is, c(y) - rho(y, a): every way through
+    is worth c(y). The features do not tell the first actions apart, so targets made with a theta that is off cannot be
+    fitted there. `junk` random features, whose weight is 0, add a second reason. A state is (stage, number of the
+    context or hub, action that entered the corridor, action inside it), with -1 for what has not happened.
     """
 
     B: int = 2

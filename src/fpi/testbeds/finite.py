@@ -15,7 +15,7 @@ from fpi.testbeds.base import FloatArray, State, Testbed, Value, check_number, c
 
 @dataclass
 class Diamond(Testbed):
-    """The paper's Figure 1, with n ways instead of two: way i pays u_i, then 1 - u_i. All policies are optimal.
+    """The paper's Figure 1, with `n` ways instead of two: way i pays u_i, then 1 - u_i. All policies are optimal.
 
     Q^pi = 1 at the start whatever pi does, so one feature serves all actions there; targets made with a wrong theta
     differ between the ways, and that one feature cannot fit them. A state is (stage, way).
@@ -57,11 +57,11 @@ class Diamond(Testbed):
 
 @dataclass
 class DeepSea(Testbed):
-    """N stages, one long way to a treasure of 1: always right. Which action means right is a hash of the cell.
+    """`N` stages, one long way to a treasure of 1: always right. Which action means right is a hash of the cell.
 
-    cost = 0: only cells of the diagonal, from where the treasure can still be reached, have a choice, and two features
-    are enough; leaving it pays `distract` once. All other features are 0, or `junk` random ones of weight 0.
-    cost > 0: a step right costs cost / N; adding that to all steps puts rewards into [0, 1]. Every cell has a choice,
+    `cost` = 0: only cells of the diagonal, from where the treasure can still be reached, have a choice, and two
+    features are enough; leaving it pays `distract` once. All other features are 0, or `junk` random ones of weight 0.
+    `cost` > 0: a step right costs cost / N; adding that to all steps puts rewards into [0, 1]. Every cell has a choice,
     and the features name the next column and the direction.
 
     Starts are drawn from the first `starts` columns; the treasure lies on the diagonal of the last of these, and is out
@@ -145,11 +145,12 @@ class DeepSea(Testbed):
 class Trap(Testbed):
     """Linear Q^pi that does not even depend on pi, and yet optimism spreads through it with the wrong sign.
 
-    At start j < M, action 0 pays 0.5 and ends; any other enters corridor j: Lc stages of reward 0 with features of
-    their own. At the last start, action 0 pays 0.5 and any other, the good one, 0.9. The features of the good action
-    are those of the paying one minus w times those of all corridors: whoever overrates corridors underrates it.
+    At start j < `M`, action 0 pays 0.5 and ends; any other (`K` - 1 of them) enters corridor j: `Lc` stages of reward 0
+    with features of their own. At the last start, action 0 pays 0.5 and any other, the good one, 0.9. The features of
+    the good action are those of the paying one minus `w` times those of all corridors: whoever overrates corridors
+    underrates it.
     With `phase` the first `phase` episodes go round the starts j < M and all later ones begin at the last; else that
-    is drawn with probability p. A state is (stage, number of the start).
+    is drawn with probability `p`. A state is (stage, number of the start).
 
     The features of corridors have weight 0: `bare=True` leaves them out, and the testbed is Bellman complete.
     """

@@ -21,7 +21,10 @@ RANK_TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` measured; `problems` is empty if everything holds."""
+    """What `verify` measured; `problems` is empty if everything holds.
+
+    `deterministic` is that of the testbed.
+    """
 
     testbed: str
     horizon: int
@@ -56,6 +59,7 @@ class Verification:
 
     @property
     def problems(self) -> tuple[str, ...]:
+        """What does not hold, in words."""
         exact = self.kappa == 0
         structured = not self.deterministic or all(
             states <= rank for rank, states in zip(self.ranks, self.choices[1:], strict=False)

@@ -77,10 +77,10 @@ class Stochastic(Testbed):
 class Gate(Stochastic):
     """Two stages that fool whoever keeps the returns of lucky paths only.
 
-    At the start, action 0 pays nothing and leads to A or B with equal chances, any other pays 0.3 and ends. A pays
-    nothing and has no features; at B every action pays 1 and has a feature of its own. So action 0 is worth 0.5. FPI
-    stores its return only when nothing later was new: from A, never from a B it does not know yet. A state is (stage, 0
-    for the start and A, 1 for B).
+    At the start, one of `K` actions, 0, pays nothing and leads to A or B with equal chances, any other pays 0.3 and
+    ends. A pays nothing and has no features; at B every action pays 1 and has a feature of its own. So action 0 is
+    worth 0.5. FPI stores its return only when nothing later was new: from A, never from a B it does not know yet. A
+    state is (stage, 0 for the start and A, 1 for B).
     """
 
     K: int = 4
@@ -116,7 +116,7 @@ class Gate(Stochastic):
 
 @dataclass
 class Slip(Stochastic, HubNet):
-    """HubNet whose actions miss: with probability `slip` the next hub is any of them. Still a linear MDP."""
+    """`HubNet(B, m, K, p)` whose actions miss: with probability `slip` the next hub is any. Still a linear MDP."""
 
     slip: float = 0.3
 
