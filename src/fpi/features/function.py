@@ -54,7 +54,7 @@ class Function:
         return cls(function, action_count(env), scale=scale, key=key)
 
     def after(self, change: Callable[[Any], Any]) -> Function:
-        """The same features of changed observations."""
+        """The same features of observations that `change` was applied to."""
         return Function(
             lambda observation, stage: self._function(change(observation), stage), self.actions, scale=self.scale
         )
