@@ -4,7 +4,8 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 `pictures` draws those of docs/verify.md.
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
-`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md).
+`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`
+counts the episodes until control tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -18,6 +19,7 @@ from benchmarks import (
     accuracy,
     bandit,
     compare_versions,
+    control,
     decisions,
     eluder,
     engines,
@@ -70,6 +72,9 @@ def main() -> None:
         sys.exit(compare_versions.main(sys.argv[2:]))
     if sys.argv[1:2] == ["faults"]:
         sys.exit(campaign.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["control"]:
+        control.main(sys.argv[2:])
+        return
     known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}")
