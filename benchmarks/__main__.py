@@ -5,7 +5,7 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
 `python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`
-counts the episodes until control tasks are solved (docs/model.md).
+and `deep-sea` count the episodes until tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -21,6 +21,7 @@ from benchmarks import (
     compare_versions,
     control,
     decisions,
+    deep_sea,
     eluder,
     engines,
     evaluation,
@@ -60,6 +61,7 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"
+STUDIES = {"control": control.main, "deep-sea": deep_sea.main}  # with options of their own
 
 
 def _print(lines: Iterator[str]) -> None:
@@ -72,8 +74,8 @@ def main() -> None:
         sys.exit(compare_versions.main(sys.argv[2:]))
     if sys.argv[1:2] == ["faults"]:
         sys.exit(campaign.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["control"]:
-        control.main(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in STUDIES:
+        STUDIES[sys.argv[1]](sys.argv[2:])
         return
     known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
