@@ -88,15 +88,15 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[fpi.ModelFPI], None] | None]
 START: dict[str, Any] = {"seconds": 0.0, "wall": 0.0, "best": None}  # of learning; with judging; mean of few starts
 
 
-def judge(agent: fpi.ModelFPI, env: Any, threshold: float) -> tuple[float, bool | None]:
-    """The mean of few starts, and whether the run is solved; None if the few or the first hundred did not pass."""
+def judge(agent: fpi.ModelFPI, env: Any, threshold: float, many: int) -> tuple[float, bool | None]:
+    """The mean of few starts, and whether the run is solved; None if the few or the first many did not pass."""
     mean = fpi.evaluate(agent, env, FEW, seed=1).mean
-    if mean < threshold or fpi.evaluate(agent, env, MANY, seed=2).mean < threshold:
+    if mean < threshold or fpi.evaluate(agent, env, many, seed=2).mean < threshold:
         return mean, None
-    return mean, bool(fpi.evaluate(agent, env, MANY, seed=3).mean >= threshold)
+    return mean, bool(fpi.evaluate(agent, env, many, seed=3).mean >= threshold)
 
 
-def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float) -> dict[str, Any]:
+def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float, many: int) -> dict[str, Any]:
     """One run, from where it was stopped; what came out. Learning may take so many seconds of processor time."""
     settings, exchange = VARIANTS[variant]
     env, judged, known = gym.make(task), gym.make(task), TASKS[task]
@@ -112,7 +112,7 @@ def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float) 
         agent.learn(env, 1, seed=None if agent.episodes else seed)
         _ = agent.plan  # belongs to learning, not to judging
         so_far["seconds"] += time.process_time() - began
-        mean, solved = judge(agent, judged, known.threshold)
+        mean, solved = judge(agent, judged, known.threshold, many)
         so_far["wall"] += time.perf_counter() - wall
         so_far["best"] = mean if so_far["best"] is None else max(mean, so_far["best"])
         agent.save(path)
@@ -125,6 +125,7 @@ def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float) 
         "solved": bool(solved),
         "episodes": agent.episodes,
         "steps": agent.data_stored,
+        "starts": many,
         **so_far,
     }
 
@@ -180,6 +181,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=600.0, help="of processor time that a run may learn for")
+    parser.add_argument("--starts", type=int, default=MANY, help="of the two judgements after the first 10")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     results = options.folder / "results.jsonl"
@@ -188,7 +190,7 @@ def main(arguments: list[str]) -> None:
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     for task, seed, variant in itertools.product(options.tasks, seeds, options.variants):
         if (task, variant, seed) not in done:
-            rows.append(play(task, variant, seed, options.folder, options.seconds))
+            rows.append(play(task, variant, seed, options.folder, options.seconds, options.starts))
             with results.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
     print("\n".join(table(rows)))
