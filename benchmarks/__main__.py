@@ -4,8 +4,8 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 `pictures` draws those of docs/verify.md.
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
-`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`
-and `deep-sea` count the episodes until tasks are solved (docs/model.md).
+`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`,
+`deep-sea` and `domains` count the episodes until tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -22,6 +22,7 @@ from benchmarks import (
     control,
     decisions,
     deep_sea,
+    domains,
     eluder,
     engines,
     evaluation,
@@ -61,7 +62,7 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"
-STUDIES = {"control": control.main, "deep-sea": deep_sea.main}  # with options of their own
+STUDIES = {"control": control.main, "deep-sea": deep_sea.main, "domains": domains.main}  # with options of their own
 
 
 def _print(lines: Iterator[str]) -> None:
