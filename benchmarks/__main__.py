@@ -4,7 +4,8 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 `pictures` draws those of docs/verify.md.
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
-`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md).
+`python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`,
+`deep-sea` and `domains` count the episodes until tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -18,7 +19,10 @@ from benchmarks import (
     accuracy,
     bandit,
     compare_versions,
+    control,
     decisions,
+    deep_sea,
+    domains,
     eluder,
     engines,
     evaluation,
@@ -58,6 +62,7 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"
+STUDIES = {"control": control.main, "deep-sea": deep_sea.main, "domains": domains.main}  # with options of their own
 
 
 def _print(lines: Iterator[str]) -> None:
@@ -70,6 +75,9 @@ def main() -> None:
         sys.exit(compare_versions.main(sys.argv[2:]))
     if sys.argv[1:2] == ["faults"]:
         sys.exit(campaign.main(sys.argv[2:]))
+    if sys.argv[1:2] and sys.argv[1] in STUDIES:
+        STUDIES[sys.argv[1]](sys.argv[2:])
+        return
     known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}")

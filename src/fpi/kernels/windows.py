@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_inline
 from fpi.kernels.choose import TIE
 from fpi.kernels.numerics import dot
 from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances
+
+# Small functions are taken in by their callers: counting references to all arrays of a model costs more than they do.
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,7 +86,7 @@ def step(dynamics, ends, z, action, after, scratch):
     return reward, end, odd >= 0 or least <= dynamics.reach
 
 
-@jit
+@jit_inline
 def nearest_odd(dynamics, z, action, least):
     """The odd datum of this action that is nearer to z than every inducing one, or -1."""
     best = -1
@@ -99,7 +101,7 @@ def nearest_odd(dynamics, z, action, least):
     return best
 
 
-@jit
+@jit_inline
 def smooth_target(dynamics, z, action, target, similarities):
     """The prediction of one target: trend, curves and kernel."""
     d = z.size
@@ -115,7 +117,7 @@ def smooth_target(dynamics, z, action, target, similarities):
     return value + dot(dynamics.weights[target], similarities)
 
 
-@jit
+@jit_inline
 def smooth_step(dynamics, z, action, after, similarities):
     """Where a decision leads, by the smooth part of the model; its reward."""
     target = 0
@@ -129,7 +131,7 @@ def smooth_step(dynamics, z, action, after, similarities):
     return smooth_target(dynamics, z, action, target, similarities)
 
 
-@jit
+@jit_inline
 def turn(z, i, j, half, after):
     """Turn the coordinates i and j of z; without sines, whose last digits differ between processors."""
     square = half * half
@@ -151,7 +153,7 @@ def nearest_of(points, z):
     return best
 
 
-@jit
+@jit_inline
 def ended(ends, z):
     """Whether an episode ends at z."""
     for i in range(ends.coordinate.size):
@@ -171,7 +173,7 @@ def ended(ends, z):
     return ends.nearest and nearest_of(ends.points, z) < ends.ends
 
 
-@jit
+@jit_inline
 def look(stages, z, similarities):
     """Whether z is known; fills its similarities with the points of the cover."""
     n = stages.cover.shape[1]
@@ -186,7 +188,7 @@ def look(stages, z, similarities):
     return least <= stages.radius
 
 
-@jit
+@jit_inline
 def stage_action(stages, stage, similarities):
     """argmax of Q_h; ties go to the lowest action."""
     actions = stages.means.shape[1]
@@ -235,8 +237,12 @@ def imagine(dynamics, ends, stages, z, stage, given, count, played, path):
 
 
 @jit
-def sweep(dynamics, ends, stages, points, factor, targets):
-    """Fill the stages backwards: the returns of all actions at all points, then Q_h, which is frozen."""
+def sweep(dynamics, ends, stages, later, points, factor, targets):
+    """Fill the stages backwards: the returns of all actions at all points, then Q_h.
+
+    Actions are followed by the policies of `later`. Where these are the stages themselves, every policy is frozen when
+    a return is stored with it.
+    """
     horizon, actions = stages.means.shape
     n, d = points.shape
     given = np.empty(1, np.int64)
@@ -248,7 +254,7 @@ def sweep(dynamics, ends, stages, points, factor, targets):
             given[0] = a
             total = 0.0
             for i in range(n):
-                value, _, _ = imagine(dynamics, ends, stages, points[i], stage, given, 1, played, path)
+                value, _, _ = imagine(dynamics, ends, later, points[i], stage, given, 1, played, path)
                 targets[stage, a, i] = value
                 total += value
             stages.means[stage, a] = total / n

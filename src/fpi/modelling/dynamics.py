@@ -2,8 +2,8 @@
 
 Each target is a ridge regression on terms that are linear for every action and quadratic for all of them, plus a kernel
 regression of what that leaves, on inducing data chosen widest first. The kernel's rates, one for each coordinate, are
-those of the largest marginal likelihood. Data that it cannot explain (a wall, a clip) are kept apart, and answer for
-what is nearest to them. Rewards may be random: their regression is on all data, and estimates means.
+the likeliest ones, where a usual rate is likely beforehand. Data that it cannot explain (a wall, a clip) are kept
+apart, and answer for what is nearest to them. Rewards may be random: their regression estimates means.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ TREND_RIDGE = 1e-6  # per datum
 ACTION_GAP = 0.5  # squared distance between two actions, in units of the kernel
 REACH = 1.0  # squared distance, in the same units, up to which data of an action tell of it
 FIRST_RATE, SLOWEST_RATE, FASTEST_RATE = 0.3, 0.03, 3.0
+DOUBT = 20.0  # what the log-likelihood has to gain for a rate twice or half the first: few data say little
 FLOOR = 1e-3  # errors, in scaled units, that do not matter
 ODD_ERROR = 0.2  # in scaled units: a datum so far from its prediction is not explained
 ODD_FACTOR = 10.0  # and so many times further than half the data
@@ -42,21 +43,34 @@ MOST_ODD = 0.3  # of the data; if more cannot be explained, the model is as it i
 TURN_UNIT = 5.0  # scaled units that a turn counts, per tangent of half its angle
 
 
-def fit_dynamics(z: Floats, actions: Ints, rewards: Floats, after: Floats, count: int, circles: Ints) -> Dynamics:
-    """The model of decisions from z to `after`, with `count` actions."""
+def fit_dynamics(
+    z: Floats,
+    actions: Ints,
+    rewards: Floats,
+    after: Floats,
+    count: int,
+    circles: Ints,
+    ended: NDArray[np.bool_] | None = None,
+) -> Dynamics:
+    """The model of decisions from z to `after`, with `count` actions.
+
+    Rewards are those of decisions after which the episode goes on, if there are any: what an end pays may differ
+    by a jump, and `fpi.modelling.ends` knows it.
+    """
     stride = -(-len(z) // MOST_DATA)
     z, actions, rewards, after = z[::stride], actions[::stride], rewards[::stride], after[::stride]
+    paid = np.ones(len(z), np.bool_) if ended is None or ended[::stride].all() else ~ended[::stride]
     plain = np.array([j for j in range(z.shape[1]) if j not in circles], np.int64)
     targets = targets_of(z, rewards, after, plain, circles)
     odd = np.zeros(len(z), np.bool_)
-    dynamics = _fit_smooth(z, actions, targets, count, plain, circles, None)
+    dynamics = _fit_smooth(z, actions, targets, paid, count, plain, circles, None)
     for _ in range(3):
         errors = target_errors(dynamics, z, actions, targets)
         unexplained = odd | (errors > max(ODD_ERROR, ODD_FACTOR * float(np.median(errors))))
         if (unexplained == odd).all() or unexplained.mean() > MOST_ODD:
             break
         odd, use = unexplained, ~unexplained
-        dynamics = _fit_smooth(z[use], actions[use], targets[use], count, plain, circles, dynamics.rates)
+        dynamics = _fit_smooth(z[use], actions[use], targets[use], paid[use], count, plain, circles, dynamics.rates)
     return dynamics._replace(
         odd_points=np.ascontiguousarray((z[odd] * dynamics.rates).T),
         odd_actions=actions[odd],
@@ -95,19 +109,29 @@ def target_errors(dynamics: Dynamics, z: Floats, actions: Ints, targets: Floats)
 
 
 def _fit_smooth(
-    z: Floats, actions: Ints, targets: Floats, count: int, plain: Ints, circles: Ints, rates: Floats | None
+    z: Floats,
+    actions: Ints,
+    targets: Floats,
+    paid: NDArray[np.bool_],
+    count: int,
+    plain: Ints,
+    circles: Ints,
+    rates: Floats | None,
 ) -> Dynamics:
     d = z.shape[1]
     terms = _trend_terms(z, actions, count)
     trend = _solve_ridge(np.ascontiguousarray(terms.T), targets, TREND_RIDGE * len(z))
+    trend[:, -1:] = _solve_ridge(np.ascontiguousarray(terms[paid].T), targets[paid, -1:], TREND_RIDGE * paid.sum())
     residuals = targets - product(terms, trend)
+    residuals[~paid, -1] = 0.0
     offsets = ACTION_GAP * (1.0 - np.eye(count))
     if rates is None:
-        rates = _likely_rates(z, actions, residuals, targets, offsets)
+        rates = _likely_rates(z, actions, residuals, float(np.ptp(targets[paid, -1])), offsets)
     points = np.ascontiguousarray((z * rates).T)
     chosen, rows = choose_widest(points, offsets, actions, min(MOST_INDUCING, len(z)), RIDGE)
     weights = _solve_ridge(rows, residuals, RIDGE)
-    weights[:, -1:] = _solve_ridge(rows, residuals[:, -1:], _reward_ridge(rows, residuals[:, -1:]))
+    near, left = np.ascontiguousarray(rows[:, paid]), residuals[paid, -1:]
+    weights[:, -1:] = _solve_ridge(near, left, _reward_ridge(near, left))
     solve_upper(np.ascontiguousarray(rows[:, chosen].T), weights)
     by_action = np.argsort(actions[chosen], kind="stable")
     chosen, weights = chosen[by_action], weights[by_action]
@@ -166,15 +190,16 @@ def _reward_ridge(rows: Floats, rewards: Floats) -> float:
     return best[0]
 
 
-def _likely_rates(z: Floats, actions: Ints, residuals: Floats, targets: Floats, offsets: Floats) -> Floats:
-    """The rates of the largest marginal likelihood, one coordinate after the other."""
+def _likely_rates(z: Floats, actions: Ints, residuals: Floats, reward_span: float, offsets: Floats) -> Floats:
+    """The rates of the largest posterior likelihood, one coordinate after the other."""
     some = np.unique(np.linspace(0, len(z) - 1, LIKELIHOOD_DATA).astype(np.int64))
-    units = np.append(np.ones(targets.shape[1] - 1), max(float(np.ptp(targets[:, -1])), FLOOR))
+    units = np.append(np.ones(residuals.shape[1] - 1), max(reward_span, FLOOR))
     actions, residuals = actions[some], np.ascontiguousarray(residuals[some] / units)
 
     def likelihood(rates: Floats) -> float:
         points = np.ascontiguousarray((z[some] * rates).T)
-        return float(log_likelihood(points, offsets, actions, residuals, RIDGE, FLOOR))
+        doublings = np.log2(rates / FIRST_RATE)  # whole numbers
+        return float(log_likelihood(points, offsets, actions, residuals, RIDGE, FLOOR)) - DOUBT * (doublings**2).sum()
 
     rates = np.full(z.shape[1], FIRST_RATE)
     best, before = likelihood(rates), -np.inf

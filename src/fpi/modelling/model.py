@@ -78,7 +78,13 @@ def fit_model(experience: Experience, settings: ModelSettings) -> SmoothModel | 
         return None
     z, after = coordinates(seen.before), coordinates(seen.after)
     dynamics = fit_dynamics(
-        z[whole], seen.actions[whole], seen.rewards[whole], after[whole], settings.actions, coordinates.circles
+        z[whole],
+        seen.actions[whole],
+        seen.rewards[whole],
+        after[whole],
+        settings.actions,
+        coordinates.circles,
+        seen.ends[whole],
     )
     ends = fit_ends(after[seen.ends], seen.rewards[seen.ends], np.concatenate([z, after[~seen.ends]]))
     visited = np.concatenate([coordinates(each.observations[:-1]) for each in experience.episodes])

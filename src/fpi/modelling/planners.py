@@ -113,12 +113,16 @@ class FrozenStages:
         )
 
     def _sweep(self, plan: Plan) -> Plan:
-        """Fill all stages, the last one first."""
+        """Fill all stages, the last one first, each from the stages after it that are already there."""
+        return self._fill(plan, plan.stages)
+
+    def _fill(self, plan: Plan, later: Stages) -> Plan:
+        """Fill all stages from returns of the policies in `later`."""
         n = len(plan.points)
         factor = gram(plan.stages.cover, np.zeros((1, 1)), np.zeros(n, np.int64), RIDGE)
         factorise(factor)
         targets = np.empty((*plan.stages.means.shape, n))
-        sweep(plan.model.dynamics, plan.model.ends, plan.stages, plan.points, factor, targets)
+        sweep(plan.model.dynamics, plan.model.ends, plan.stages, later, plan.points, factor, targets)
         return replace(plan, targets=targets)
 
     def _imagined(self, plan: Plan) -> Floats:
