@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import fpi
 
 HERE = Path(__file__).parent
@@ -35,3 +37,15 @@ html_show_copyright = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 python_maximum_signature_line_length = 72
+
+
+def without_last_line(app, doctree):
+    """Doctests in Markdown need an empty line at their end, which readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.rawsource == block.astext():
+            block.rawsource = block.rawsource.rstrip()
+            block[:] = [nodes.Text(block.rawsource)]
+
+
+def setup(app):
+    app.connect("doctree-read", without_last_line)

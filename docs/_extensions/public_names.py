@@ -66,7 +66,7 @@ class Argument(NamedTuple):
 
 
 def names_of(module: str) -> tuple[str, ...]:
-    return CHOSEN.get(module) or tuple(sorted(importlib.import_module(module).__all__))
+    return CHOSEN.get(module) or tuple(importlib.import_module(module).__all__)
 
 
 def address(module: str, name: str) -> str:
