@@ -65,6 +65,13 @@ def test_it_sees_the_state_and_its_answers_are_taken():
     assert asked[0].widths.shape == asked[0].values.shape == (3,)
 
 
+def test_the_action_it_chose_is_the_one_stored():
+    agent, episodes = pac(shared, lambda state: int(np.flatnonzero(state.uncovered)[-1])), []
+    agent.learn(Walk(), 1, seed=0, callback=episodes.append)
+    (row,) = agent.dataset(stage=4).features
+    assert np.allclose(row, shared(episodes[0].observations[4])[2])
+
+
 def test_values_are_in_units_of_rewards():
     seen = []
 
@@ -112,6 +119,11 @@ def test_other_answers_are_refused(answer):
     with pytest.raises(EnvironmentMismatch, match="exploring rule answered .*uncovered` marks, here 0, 1, 2"):
         agent.learn(Walk(), 5, seed=0)
     assert agent.episodes == 0
+
+
+def test_a_covered_action_is_refused_too():
+    with pytest.raises(EnvironmentMismatch, match="answered 0 at stage .* marks, here [12]"):
+        pac(tiles(), lambda state: 0).learn(Walk(), 500, seed=0)
 
 
 def test_compiled_episodes_do_not_ask_it():

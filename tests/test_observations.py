@@ -80,6 +80,7 @@ def test_what_reads_arrays_still_refuses_dictionaries():
 
 def test_blackjack_has_tuples(tmp_path):
     def table(observation):
+        assert isinstance(observation, tuple)
         rows = np.zeros((2, 2 * 33))
         rows[[0, 1], [observation[0], 33 + observation[0]]] = 1.0
         return rows

@@ -404,6 +404,8 @@ def test_the_summary_says_so_while_scale_has_not_acted(tmp_path):
     for learner in (careful, bold):
         learner.save(tmp_path / "learner.fpi")
         assert fpi.load(tmp_path / "learner.fpi", features=bold.features).summary().note == learner.summary().note
+    careful.eliminated = None  # as after a file of before, which does not say
+    assert careful.summary().note == ""
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6])
