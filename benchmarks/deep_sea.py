@@ -22,7 +22,7 @@ LAST = 20
 MOVE_COST = 0.01
 
 
-class DeepSea(gym.Env[int, int]):
+class DeepSea(gym.Env[Any, Any]):
     """bsuite's rules with the cell's number for an observation."""
 
     def __init__(self, size: int, mapping_seed: int) -> None:
