@@ -8,6 +8,7 @@ Variants are paired: with the same seed they meet the same starts.
 """
 
 import argparse
+import copy
 import itertools
 import json
 import time
@@ -85,7 +86,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[fpi.ModelFPI], None] | None]
 }
 
 
-START: dict[str, Any] = {"seconds": 0.0, "wall": 0.0, "best": None}  # of learning; with judging; mean of few starts
+START: dict[str, Any] = {"seconds": 0.0, "wall": 0.0, "means": []}  # of learning; with judging; means of few starts
 
 
 def judge(agent: fpi.ModelFPI, env: Any, threshold: float, many: int) -> tuple[float, bool | None]:
@@ -103,7 +104,7 @@ def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float, 
     name = f"{task} {variant} {seed}".replace(" ", "_")
     path, notes = folder / f"{name}.fpi", folder / f"{name}.json"
     agent: Any = fpi.load(path) if path.exists() else fpi.ModelFPI.for_env(env, **settings)
-    so_far: dict[str, Any] = json.loads(notes.read_text()) if path.exists() else dict(START)
+    so_far: dict[str, Any] = json.loads(notes.read_text()) if path.exists() else copy.deepcopy(START)
     if exchange is not None:
         exchange(agent)
     solved: bool | None = None
@@ -114,7 +115,7 @@ def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float, 
         so_far["seconds"] += time.process_time() - began
         mean, solved = judge(agent, judged, known.threshold, many)
         so_far["wall"] += time.perf_counter() - wall
-        so_far["best"] = mean if so_far["best"] is None else max(mean, so_far["best"])
+        so_far["means"].append(mean)
         agent.save(path)
         notes.write_text(json.dumps(so_far))
         print(f"{task}, {variant}, seed {seed}: episode {agent.episodes}, mean {mean:.1f}", flush=True)
@@ -152,11 +153,27 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 f"{len(solved)} of {len(runs)} ({likely.low:.0%} to {likely.high:.0%})",
                 _spread([_episodes(row) for row in runs]),
                 f"{np.median([row['steps'] for row in solved]):,.0f}" if solved else "",
-                f"{np.median([row['best'] for row in runs]):.1f}",
+                f"{np.median([max(row['means']) for row in runs]):.1f}",
                 f"{np.median([row['seconds'] for row in runs]):.0f}, {np.median([row['wall'] for row in runs]):.0f}",
                 pairs,
             )
             yield f"| {' | '.join(cells)} |"
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """The learning curves of the first variant: the mean of few starts after every training episode, a line a run."""
+    from fpi.report.figures import BLUE, GREY, _panels, save
+
+    shown = [task for task in TASKS if any((row["task"], row["variant"]) == (task, FIRST) for row in rows)]
+    figure, panels = _panels(len(shown))
+    for task, panel in zip(shown, panels, strict=True):
+        runs = [row for row in rows if (row["task"], row["variant"]) == (task, FIRST)]
+        for row in runs:
+            panel.plot(range(1, len(row["means"]) + 1), row["means"], color=BLUE, alpha=0.5)
+        panel.axhline(TASKS[task].threshold, color=GREY, linestyle="--")
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.set(title=f"{task}, {len(runs)} seeds", xlabel="training episodes", ylabel=f"mean return of {FEW} starts")
+    save(figure, path)
 
 
 def _episodes(row: dict[str, Any]) -> float:
@@ -182,6 +199,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=600.0, help="of processor time that a run may learn for")
     parser.add_argument("--starts", type=int, default=MANY, help="of the two judgements after the first 10")
+    parser.add_argument("--picture", type=Path, help="draw learning curves into this file")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     results = options.folder / "results.jsonl"
@@ -194,3 +212,5 @@ def main(arguments: list[str]) -> None:
             with results.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
     print("\n".join(table(rows)))
+    if options.picture is not None:
+        draw(rows, options.picture)

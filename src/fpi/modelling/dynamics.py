@@ -199,8 +199,7 @@ def _likely_rates(z: Floats, actions: Ints, residuals: Floats, reward_span: floa
     def likelihood(rates: Floats) -> float:
         points = np.ascontiguousarray((z[some] * rates).T)
         doublings = np.log2(rates / FIRST_RATE)  # whole numbers
-        found = log_likelihood(points, offsets, actions, residuals, RIDGE, FLOOR)
-        return float(found - DOUBT * (doublings**2).sum())
+        return float(log_likelihood(points, offsets, actions, residuals, RIDGE, FLOOR) - DOUBT * (doublings**2).sum())
 
     rates = np.full(z.shape[1], FIRST_RATE)
     best, before = likelihood(rates), -np.inf
