@@ -32,7 +32,7 @@ class Domain:
     """Episodes between two judgements."""
     arguments: dict[str, Any] = field(default_factory=dict)
     peers: str = ""
-    """Episodes to the threshold with Stable-Baselines3 and the settings of its own zoo, measured once elsewhere."""
+    """Episodes to the threshold with Stable-Baselines3, settings tuned per task, measured once elsewhere."""
 
 
 DOMAINS = {
