@@ -254,7 +254,7 @@ def test_make_run_is_figure_2_at_full_length(checkout):
 def integrate(checkout):
     """Run .ci/run with a Makefile whose `test` is this line, and with stand-ins for what it may call."""
     shutil.copytree(REPOSITORY / ".ci", checkout / ".ci")
-    for step in ("bounds", "wheel"):
+    for step in ("docs", "bounds", "wheel"):
         (checkout / ".ci" / step).write_text(f"#!/bin/sh\necho {step}\n[ ! -e {step}-broken ]\n")
     tools = checkout / "tools"
     tools.mkdir()
@@ -271,11 +271,11 @@ def integrate(checkout):
     return integrate
 
 
-def test_continuous_integration_runs_make_test_and_two_more_steps(integrate, checkout):
+def test_continuous_integration_runs_make_test_and_three_more_steps(integrate, checkout):
     passed = integrate("echo tested, browser $$FPI_NEED_BROWSER", chromium="")
-    assert (passed.returncode, passed.stdout) == (0, "tested, browser 1\nbounds\nwheel\n")
+    assert (passed.returncode, passed.stdout) == (0, "tested, browser 1\ndocs\nbounds\nwheel\n")
     assert integrate("false", chromium="").returncode != 0
-    for step in ("bounds", "wheel"):
+    for step in ("docs", "bounds", "wheel"):
         (checkout / f"{step}-broken").touch()
         assert integrate("true", chromium="").returncode != 0
         (checkout / f"{step}-broken").unlink()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import itertools
-import string
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from fpi.compare import table1
 from fpi.compare.cells import FAILED, Cell
 from fpi.compare.claims import SlipRow
 from fpi.report import figures, tables
+from fpi.report.page import Page
 
 LINES = {"online": "-", "local": "--", "generative": ":", "oracle (cheats)": "-."}
 SMALLEST = 1e-3  # gap that a log axis shows
@@ -110,43 +109,19 @@ def write_page(cells: Sequence[Cell], folder: Path, title: str, about: str, lead
     """Write `page.html`, one file with everything in it."""
     picture = base64.b64encode((folder / "gaps.png").read_bytes()).decode()
     heads, rows = table1.failures(cells)
-    sections = [
-        _section("table", "The methods", TABLE_TEXT, _table(table1.HEADS, table1.summary(cells))),
-        _section(
-            "gaps",
-            "Gap against steps",
-            "",
-            f'<img alt="gap against steps" width="100%" src="data:image/png;base64,{picture}">',
-        ),
-        *(
-            _section(
-                world,
-                world.capitalize(),
-                table1.WORLDS[world].why + ".",
-                _table(table1.WORLD_HEADS, table1.world_rows(cells, world)),
-            )
-            for world in dict.fromkeys(cell.world for cell in cells)
-        ),
-        _section("failures", "Who fails where, and why", FAILURES_TEXT, _table(heads, rows)),
-        _section("not-run", "Not run", "", _table(("method", "why"), list(table1.NOT_RUN.items()))),
-        _section("scaled", "Constants", table1.scaled(cells), ""),
-    ]
-    template = (resources.files("fpi.report") / "page.html").read_text("utf-8")
-    text = string.Template(template).substitute(
-        title=escape(title),
-        about=tables.prose(about),
-        lead=escape(lead),
-        plotly="",
-        sections="".join(sections),
-        charts="[]",
-    )
+    page = Page()
+    page.add("table", "The methods", TABLE_TEXT, _table(table1.HEADS, table1.summary(cells)))
+    image = f'<img alt="gap against steps" width="100%" src="data:image/png;base64,{picture}">'
+    page.add("gaps", "Gap against steps", "", image)
+    for world in dict.fromkeys(cell.world for cell in cells):
+        table = _table(table1.WORLD_HEADS, table1.world_rows(cells, world))
+        page.add(world, world.capitalize(), f"{table1.WORLDS[world].why}.", table)
+    page.add("failures", "Who fails where, and why", FAILURES_TEXT, _table(heads, rows))
+    page.add("not-run", "Not run", "", _table(("method", "why"), list(table1.NOT_RUN.items())))
+    page.add("scaled", "Constants", "", tables.prose(table1.scaled(cells)))
     path = folder / "page.html"
-    write_bytes(path, text.encode())
+    write_bytes(path, page.text(title, about, lead).encode())
     return path
-
-
-def _section(name: str, title: str, text: str, content: str) -> str:
-    return f'<section id="{name}">\n<h2>{escape(title)}</h2>\n{tables.prose(text)}\n{content}\n</section>\n'
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

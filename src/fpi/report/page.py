@@ -19,7 +19,7 @@ from fpi.report.results import Results
 
 
 @dataclass
-class _Page:
+class Page:
     """Sections in their order, and the charts they refer to by number. What has no content is left out."""
 
     sections: list[str] = field(default_factory=list)
@@ -47,6 +47,18 @@ class _Page:
             f'<div class="chart" data-chart="{len(self.drawn) - 1}"></div></figure>\n'
         )
 
+    def text(self, title: str, about: str, lead: str, plotly: str = "") -> str:
+        """One file with everything in it, whose policy lets it fetch nothing, whatever it holds."""
+        return string.Template(_text("page.html")).substitute(
+            title=escape(title),
+            about=tables.prose(about),
+            lead=escape(lead),
+            plotly=plotly,
+            contents="".join(self.contents),
+            sections="".join(self.sections),
+            charts=json.dumps(self.drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        )
+
 
 def write_page(results: Results) -> Path:
     """Write `page.html` into the folder of the results and return its path."""
@@ -66,7 +78,7 @@ def _plotly() -> str:
 
 def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     """The whole page as text."""
-    page = _Page()
+    page = Page()
     if found.panels:
         page.add("freezing", "What freezing is", FREEZING_TEXT, _text("freezing.html").strip())
     page.add("claims", "Claims", CLAIMS_TEXT if found.panels else "", tables.claims(found))
@@ -90,15 +102,7 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
     page.add("settings", "Settings", "", tables.settings(found))
     page.add("speed", "Speed", "", tables.speed(found))
     page.add("rerun", "Run it again", "", tables.rerun(found))
-    return string.Template(_text("page.html")).substitute(  # its policy lets the page fetch nothing, whatever it holds
-        title=escape(found.study["title"]),
-        about=tables.prose(found.study.get("about", "")),
-        lead=escape(lead(found)),
-        plotly=plotly,
-        contents="".join(page.contents),
-        sections="".join(page.sections),
-        charts=json.dumps(page.drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-    )
+    return page.text(found.study["title"], found.study.get("about", ""), lead(found), plotly)
 
 
 def _text(name: str) -> str:
