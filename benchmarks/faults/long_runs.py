@@ -21,7 +21,8 @@ RIDGES = (1e-6, 1e-3)
 ACCURACY = 1e-8  # of widths, relative
 MOST_BYTES = 3.0  # of the store, as a multiple of the data's own
 PORTIONS = 10
-SLOWER = 2.0  # a portion of episodes, at most, than the second one; the machine is uneven
+SLOWER = 2.0  # a portion of episodes, at most, than the second one; the machine is uneven, so
+JUDGED = 1.0  # only portions of so many seconds are judged
 GROWTH = 64  # MB of memory from the second portion on
 
 
@@ -74,7 +75,8 @@ def many_episodes(episodes: int) -> Outcome:
     for portion in range(PORTIONS if episodes else 0):
         began = time.perf_counter()
         history = compiled.learn(agent, compiled_env, episodes // PORTIONS)
-        seconds.append((time.perf_counter() - began) / max(1, int(history.lengths.sum())))
+        took = time.perf_counter() - began
+        seconds.append(took / max(1, int(history.lengths.sum())))
         memory.append(
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
         )
@@ -83,7 +85,7 @@ def many_episodes(episodes: int) -> Outcome:
             troubles.append(f"{agent.episodes:,} episodes are counted")
         if agent.data_stored > agent.episodes or agent.data_stored != int(agent.summary().data.sum()):
             troubles.append(f"{agent.data_stored:,} data are counted")
-        if portion > 1 and seconds[-1] > SLOWER * seconds[1]:
+        if portion > 1 and took > JUDGED and seconds[-1] > SLOWER * seconds[1]:
             troubles.append(f"{seconds[-1] * 1e9:.0f} ns a step, {seconds[1] * 1e9:.0f} in the second portion")
         if portion > 1 and memory[-1] > memory[1] + GROWTH:
             troubles.append(f"{memory[-1]:.0f} MB, {memory[1]:.0f} after the second portion")
