@@ -24,7 +24,7 @@ class UncoveredState(NamedTuple):
     uncovered: NDArray[np.bool_]
     """The actions to choose from."""
     widths: NDArray[np.float64]
-    """|phi| at all data: what is compared with the threshold."""
+    """|phi| at all data of the stage, or of the level: what is compared with the threshold."""
     values: NDArray[np.float64]
     """Estimated returns; a function gets them in units of your rewards."""
     seed: int
