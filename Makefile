@@ -21,8 +21,6 @@ run: $(WITH)mujoco,report
 test: $(WITH)dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist worksteal -m ""
 
 docs: $(WITH)docs

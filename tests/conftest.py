@@ -11,16 +11,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in `make test &` of 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-APART = ("test_compiling", "test_house", "test_model_files", "test_project", "test_ray", "test_statistics")
-"""These use no compiled code, or a cache of their own."""
+APART = ("test_house", "test_model_files", "test_project", "test_site", "test_statistics")
+"""These use hardly any compiled code."""
+LAST = ("test_compiling", "test_ray")
+"""These take what is compiled along, into a copy of fpi or to other processes."""
 
 
 def pytest_collection_modifyitems(items):
-    """The second of two workers begins with them, while the first compiles for both."""
+    """The second of two workers begins with what is apart, while the first compiles for both."""
     apart = [item for item in items if item.path.stem in APART]
-    others = [item for item in items if item.path.stem not in APART]
+    last = [item for item in items if item.path.stem in LAST]
+    others = [item for item in items if item.path.stem not in (*APART, *LAST)]
     half = len(items) // 2
-    items[:] = others[:half] + apart + others[half:]
+    items[:] = others[: half - len(last)] + last + apart + others[half - len(last) :]
 
 
 @pytest.fixture(autouse=True)

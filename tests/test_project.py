@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import yaml
+from test_house import TOOLS
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -56,10 +57,11 @@ def test_the_workflow_runs_the_steps_of_continuous_integration_on_every_python()
     assert PYPROJECT["project"]["requires-python"] == f">={matrix['python'][0]}"
 
 
-def test_hooks_check_what_make_test_checks_before_the_tests():
+def test_hooks_check_what_make_test_checks_besides():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     *checks, tests = commands("test")
-    assert [hook["entry"] for hook in repository["hooks"]] == [line.removesuffix(" .") for line in checks]
+    hooks = [hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]]
+    assert hooks == [line.removeprefix(".venv/bin/").removesuffix(" .") for line in checks] + TOOLS
     assert shlex.split(tests) == [".venv/bin/pytest", "-n", "2", "--dist", "worksteal", "-m", ""]
 
 

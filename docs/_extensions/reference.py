@@ -33,14 +33,21 @@ class Commands(SphinxDirective):
     def run(self):
         from fpi.cli import app
 
-        lines = []
-        for name, command in typer.main.get_command(app).commands.items():
-            about, _, example = command.help.partition("Example: ")
-            lines += [f"## fpi {name}", "", *escaped(about).splitlines(), ""]
-            lines += [f"{FENCE}console", f"$ {example}", FENCE, ""] if example else []
-            for each in command.params:
-                lines += [f"`{spelled(each)}`", f": {explained(each)}", ""]
+        lines = described("fpi", typer.main.get_command(app))
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def described(words, group):
+    """The Markdown of the commands of a group, and of the groups among them."""
+    lines = []
+    for name, command in group.commands.items():
+        about, _, example = command.help.partition("Example: ")
+        lines += [f"## {words} {name}", "", *escaped(about).splitlines(), ""]
+        lines += [f"{FENCE}console", f"$ {example}", FENCE, ""] if example else []
+        for each in command.params:
+            lines += [f"`{spelled(each)}`", f": {explained(each)}", ""]
+        lines += described(f"{words} {name}", command) if hasattr(command, "commands") else []
+    return lines
 
 
 def entry(address, thing, fence=":::::::"):
