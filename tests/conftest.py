@@ -1,5 +1,6 @@
 """Little room to begin with, so that arrays grow in short runs too; and a last word on what could not be tested."""
 
+import gc
 import signal
 
 import pytest
@@ -24,6 +25,12 @@ def pytest_collection_modifyitems(items):
     others = [item for item in items if item.path.stem not in (*APART, *LAST)]
     half = len(items) // 2
     items[:] = others[: half - len(last)] + last + apart + others[half - len(last) :]
+
+
+def pytest_collection_finish():
+    """What was imported is looked through no more: a twentieth of the time of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -255,7 +255,8 @@ def test_the_table_tells_the_share_of_frozen_decisions():
 
 
 def test_features_are_chosen_by_the_observations():
-    fpi_("train", "FrozenLake-v1", "--env-arg", "is_slippery=false", "--episodes", 3, "--out", "lake.fpi")
+    fpi_("train", "FrozenLake-v1", "--env-arg", "is_slippery=False", "--episodes", 3, "--out", "lake.fpi")
+    assert fpi.load("lake.fpi").notes["train"]["env_args"] == {"is_slippery": False}
     assert repr(fpi.load("lake.fpi").features) == "<OneHot: states=16, 4 actions, 64 features>"
     train(model="cart.fpi")
     assert isinstance(fpi.load("cart.fpi").features, fpi.TileCoding)
@@ -457,7 +458,7 @@ def test_the_checkpoint_of_a_killed_run_goes_on_with_the_same_command():
     agent.notes[train_options.UNFINISHED] = True  # as a checkpoint has, until the run comes to its end
     agent.save("model.fpi")
     text = train("--log", "m.jsonl", "--engine", "gymnasium", episodes=20)
-    assert "model.fpi was left by a run that was killed after 8 episodes" in text
+    assert "model.fpi is of a run that was stopped after 8 episodes" in text
     train(model="whole.fpi", episodes=20)
     assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
     assert logged("m.jsonl") == list(range(20))
@@ -542,13 +543,12 @@ def test_ctrl_c_keeps_what_was_learned(folder):
     agent = fpi.load("model.fpi")
     assert process.returncode == 130
     assert (
-        f"Stopped by Ctrl-C after {agent.episodes:,} of 1,000,000 episodes. What was learned is in model.fpi"
-        in complaint
+        f"Stopped by Ctrl-C after {agent.episodes:,} of 1,000,000 episodes. What was learned is in model.fpi: "
+        "the same command goes on from there." in complaint
     )
-    assert "fpi train CartPole-v1 --out model.fpi --resume" in complaint
     assert "mean return, last 10%" in printed
     assert logged(log) == list(range(agent.episodes))  # model and log agree
-    fpi_("train", "CartPole-v1", "--out", "model.fpi", "--log", log, "--resume", "--episodes", 5)
+    fpi_("train", "CartPole-v1", *SMALL, "--episodes", agent.episodes + 5, "--out", "model.fpi", "--log", log)
     train(model="whole.fpi", episodes=agent.episodes + 5)
     assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
     assert logged(log) == list(range(agent.episodes + 5))
@@ -569,7 +569,8 @@ def test_ctrl_c_keeps_what_compiled_episodes_taught(folder):
     assert process.returncode == 130
     assert f"Stopped by Ctrl-C after {agent.episodes:,} of 100,000,000 episodes. What was learned is in" in complaint
     assert f"{agent.episodes:,} episodes" in printed and "mean return, last 10%" in printed
-    train(model="whole.fpi", episodes=agent.episodes)
+    train("--resume", model="model.fpi", episodes=5)
+    train(model="whole.fpi", episodes=agent.episodes + 5)
     assert Path("model.fpi").read_bytes() == Path("whole.fpi").read_bytes()
 
 
@@ -585,7 +586,7 @@ def test_a_second_ctrl_c_keeps_the_portions_that_are_whole(monkeypatch):
 
     monkeypatch.setattr(training_run.compiled, "learn", interrupted)
     text = train(episodes=100, code=130)
-    assert "Stopped by Ctrl-C after 14 of 100 episodes. What was learned is in model.fpi." in text
+    assert "Stopped by Ctrl-C after 14 of 100 episodes. What was learned is in model.fpi: the same command" in text
     assert "mean return, last 10%" in text and fpi.load("model.fpi").episodes == 14
 
 
@@ -965,7 +966,9 @@ ERRORS = {
         "not in --reward-range 0.0 1.0. Pass a wider one",
         "`fpi check Acrobot-v1`",
     ),
-    "no such setting": ("train CartPole-v1 --set delt=0.1", "--delt does not apply to --algorithm pac"),
+    "no such setting": ("train CartPole-v1 --set delt=0.1", "--set delt: there is no setting of this name. Is delta"),
+    "no such feature": ("train CartPole-v1 --set features.tile=3", "Is features.tiles meant?"),
+    "text for a boolean": ("train FrozenLake-v1 --env-arg is_slippery=off", "Write is_slippery=true or is_slippery="),
     "setting of others": ("train CartPole-v1 --set max_level=3", "--set max_level does not apply to --algorithm pac"),
     "rarer setting": ("train CartPole-v1 --set delta=2", "delta is 2; pass a probability between 0 and 1"),
     "no pair": ("train CartPole-v1 --set delta", "--set delta is not of the form KEY=VALUE"),

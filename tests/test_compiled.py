@@ -89,15 +89,15 @@ def test_levels_are_climbed_to_the_same_bits(elimination, explore, constants, fi
     settings = {"elimination": elimination, "explore": explore, "constants": constants, "scale": 0.002}
     settings["first_level"] = first_level
     expected, agent, both = (regret_agent(fpi.OneHot(6, 2), **settings) for _ in range(3))
-    theirs = expected.learn(Corridor(), 1500, seed=2)
-    ours = compiled.learn(agent, CORRIDOR, 1500, seed=2)
+    theirs = expected.learn(Corridor(), 900, seed=2)
+    ours = compiled.learn(agent, CORRIDOR, 900, seed=2)
     for name in ("returns", "lengths", "stored_stage", "covered_steps"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     assert_same(agent, expected, tmp_path)
     assert agent.played == expected.played
-    both.learn(Corridor(), 500, seed=2)
-    compiled.learn(both, CORRIDOR, 500)
-    both.learn(Corridor(), 500)
+    both.learn(Corridor(), 300, seed=2)
+    compiled.learn(both, CORRIDOR, 300)
+    both.learn(Corridor(), 300)
     assert_same(both, expected, tmp_path)
     sizes = expected.datasets.sizes().sum(axis=1)
     assert np.count_nonzero(sizes) > 2

@@ -562,6 +562,17 @@ def test_functions_must_keep_their_number_of_features() -> None:
     assert features(0, 0).shape == (2, features.dim) == (2, 3)
 
 
+def test_functions_must_give_the_same_features_again() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="other features when it was asked again"):
+        Function(lambda _: rng.uniform(0, 0.1, (2, 3)), 2)(0)
+    asked: list[int] = []
+    features = Function(lambda observation: asked.append(observation) or np.eye(2), 2)  # type: ignore[func-returns-value]
+    for observation in range(3):
+        features(observation)
+    assert asked == [0, 0, 1, 2]  # twice at first, no more
+
+
 def test_functions_are_not_asked_about_broken_observations() -> None:
     features = Function(lambda s: [[float(s[1] > 0)]], 1)  # would hide the NaN
     with pytest.raises(InputError, match=r"observation\[1\] is nan"):

@@ -255,15 +255,14 @@ def test_every_truncation_is_refused(model):
             model_files.read(model)
 
 
-def test_every_flipped_bit_is_refused(model):
+def test_a_flipped_bit_of_any_byte_is_refused(model):
     whole = model.read_bytes()
     for position in range(len(whole)):
-        for bit in range(8):
-            damaged = bytearray(whole)
-            damaged[position] ^= 1 << bit
-            model.write_bytes(damaged)
-            with pytest.raises(ModelFileError):
-                model_files.read(model)
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        model.write_bytes(damaged)
+        with pytest.raises(ModelFileError):
+            model_files.read(model)
 
 
 @settings(deadline=None)

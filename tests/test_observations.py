@@ -1,5 +1,6 @@
 """Observations of Dict and Tuple spaces: feature functions read them as they are, files keep them flattened."""
 
+import json
 import warnings
 
 import gymnasium as gym
@@ -11,11 +12,13 @@ import fpi
 from fpi import determinism, observations
 from fpi.errors import EnvironmentMismatch, ModelFileError, NondeterminismWarning
 
-NESTED = {"a": np.arange(6, dtype=np.uint8).reshape(2, 3), "b": (np.float32(0.5), {"c": np.int64(7)})}
+NESTED = {"b": (np.float32(0.5), {"c": np.int64(7)}), "a": np.arange(6, dtype=np.uint8).reshape(2, 3)}
 
 
 def test_an_observation_is_its_leaves_and_its_form():
-    again = observations.rebuilt(observations.form(NESTED), iter(observations.leaves(NESTED)))
+    stored = json.loads(json.dumps(observations.form(NESTED), sort_keys=True))  # as files have it
+    again = observations.rebuilt(stored, iter(observations.leaves(NESTED)))
+    assert list(again) == ["b", "a"]
     assert again["a"].dtype == np.uint8 and np.array_equal(again["a"], NESTED["a"])
     assert type(again["b"]) is tuple and again["b"][0] == np.float32(0.5) and again["b"][1] == {"c": 7}
     copy = observations.copied(NESTED)

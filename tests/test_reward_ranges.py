@@ -73,7 +73,7 @@ CLASSES = {  # and a scale that takes few episodes
     "logistic": (functools.partial(ball, GeneralizedLinear), 0.01),
 }
 KINDS = ["PAC", "Regret", *CLASSES]
-EPISODES = 600
+EPISODES = 300
 
 
 @functools.cache

@@ -50,6 +50,18 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.targets)
 
+    @property
+    def misfit(self) -> float:
+        """What the best linear fit of the targets leaves over, its root mean square: 0 if the features fit.
+
+        Random rewards leave their noise over, too: up to half their range times the root of the stages left.
+        """
+        if not len(self):
+            return 0.0
+        features = self.features[:, np.any(self.features != 0, axis=0)]
+        theta = np.linalg.lstsq(features, self.targets, rcond=1e-9)[0]
+        return float(np.sqrt(np.mean((features @ theta - self.targets) ** 2)))
+
     def times(self, span: float) -> Dataset:
         """The same with targets in units of rewards, of which estimators see the returns divided by their span.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -36,11 +37,13 @@ class Player(Protocol):
         """The action that it would play."""
 
 
-def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluation:
+def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0, explore: bool = True) -> Evaluation:
     """Play the learned policy. Every agent meets the same start states under the same `seed`.
 
     An agent with `decide` plays pi_t, exploring rule included, in episodes numbered on from its own; one that has only
     `predict` plays that. The agent does not change, and `learn` afterwards goes on as if this had not happened.
+
+    `explore`: False plays `predict(..., explore=False)` instead, the best estimate at uncovered states too.
     """
     check_whole("episodes", episodes)
     check_whole("seed", seed)
@@ -48,7 +51,7 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluatio
     lengths = np.zeros(episodes, np.int64)
     covered = np.zeros(episodes, np.int64)
     told = True
-    for i, episode in enumerate(evaluation_episodes(agent, env, episodes, seed)):
+    for i, episode in enumerate(evaluation_episodes(agent, env, episodes, seed, explore)):
         rewards, known = zip(*episode, strict=True)
         returns[i], lengths[i], covered[i] = math.fsum(rewards), len(rewards), known.count(True)
         told = told and None not in known
@@ -56,7 +59,7 @@ def evaluate(agent: Player, env: Env, episodes: int, seed: int = 0) -> Evaluatio
 
 
 def evaluation_episodes(
-    agent: Player, env: Env, episodes: int, seed: int
+    agent: Player, env: Env, episodes: int, seed: int, explore: bool = True
 ) -> Iterator[Iterator[tuple[float, bool | None]]]:
     """The episodes of `evaluate`, each just reset: reading (reward, covered) of its steps plays it."""
     missing = [name for name in ("actions", "horizon", "predict") if not hasattr(agent, name)]
@@ -69,13 +72,21 @@ def evaluation_episodes(
     envs.check_horizon(env, agent.horizon)
     for number, start in enumerate(np.random.SeedSequence(seed).generate_state(episodes) if episodes else ()):
         observation = envs.reset(env, int(start))
-        yield _policy_steps(agent, env, number, observation, env_actions)
+        decide = policy_function(agent, number) if explore else _estimating(agent)
+        yield _policy_steps(agent, env, decide, observation, env_actions)
+
+
+def _estimating(agent: Any) -> Callable[[Any, int], Decision]:
+    if "explore" not in inspect.signature(agent.predict).parameters:
+        raise InputError(
+            "explore=False asks predict(..., explore=False), which this agent does not have: leave it out."
+        )
+    return lambda observation, stage: Decision(agent.predict(observation, stage, explore=False), None)
 
 
 def _policy_steps(
-    agent: Player, env: Env, number: int, observation: Any, env_actions: EnvActions
+    agent: Player, env: Env, decide: Callable[[Any, int], Decision], observation: Any, env_actions: EnvActions
 ) -> Iterator[tuple[float, bool | None]]:
-    decide = policy_function(agent, number)
     covered: bool | None = None
 
     def act(observation: Any, stage: int) -> np.int64:

@@ -30,7 +30,7 @@ def leaves(observation: Any) -> list[NDArray[Any]]:
 def form(observation: Any) -> Any:
     """What `rebuilt` needs beside the leaves, as JSON can hold it: names, order and the types of numbers."""
     if isinstance(observation, dict):
-        return {name: form(each) for name, each in observation.items()}
+        return {"names": list(observation), "entries": [form(each) for each in observation.values()]}
     if isinstance(observation, tuple):
         return [form(each) for each in observation]
     return np.asarray(observation).dtype.str
@@ -39,7 +39,8 @@ def form(observation: Any) -> Any:
 def rebuilt(described: Any, arrays: Iterator[NDArray[Any]]) -> Any:
     """The observation of this form with these leaves."""
     if isinstance(described, dict):
-        return {name: rebuilt(each, arrays) for name, each in described.items()}
+        entries = [rebuilt(each, arrays) for each in described["entries"]]
+        return dict(zip(described["names"], entries, strict=True))
     if isinstance(described, list):
         return tuple(rebuilt(each, arrays) for each in described)
     return next(arrays).astype(described)[()]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fpi.cli.main import STOPPED, app
-from fpi.cli.options import Workers, flag, option
+from fpi.cli.options import Workers, flag, look_here, option
 from fpi.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def table_1(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="A method of your own as well, by module and class; may be repeated.", metavar="MODULE:CLASS"
+            help="A method of your own as well, by module and class; may be repeated.",
+            metavar="MODULE:CLASS",
+            callback=look_here,
         ),
     ] = None,
     testbed: Annotated[

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import os
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
 from pathlib import Path
@@ -30,12 +31,28 @@ def flag(name: str, text: str, panel: str | None = None, **more: Any) -> Any:
     return typer.Option(name, help=text, metavar=" ", rich_help_panel=panel, show_default=False, **more)
 
 
+def look_here(typed: Any) -> Any:
+    """A module that was typed, as in module:Name, may lie in the current folder. Installed ones come first."""
+    if ":" in "".join(typed or ()) and "" not in sys.path:
+        sys.path.append("")
+    return typed
+
+
 EnvName = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name of a Gymnasium environment, for example CartPole-v1.")
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="Name of a Gymnasium environment, for example CartPole-v1; one of your own as module:Name-v0.",
+        callback=look_here,
+    ),
 ]
 OtherEnv = Annotated[
     str | None,
-    typer.Argument(metavar="ENV", help="Environment to play in; the one the model was trained on if left out."),
+    typer.Argument(
+        metavar="ENV",
+        help="Environment to play in; the one the model was trained on if left out.",
+        callback=look_here,
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fpi train wrote.")]
 EnvArgs = Annotated[
@@ -60,17 +77,24 @@ Workers = Annotated[int | None, option("Processes. Results do not depend on it."
 
 
 def parse_pairs(name: str, pairs: Collection[str] | None) -> dict[str, Any]:
-    """KEY=VALUE pairs: the value is JSON where it can be, else text."""
+    """KEY=VALUE pairs: the value is JSON or one of Python's three words where it can be, else text."""
     parsed = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.replace(".", "").isidentifier():
             raise InputError(f"{name} {pair} is not of the form KEY=VALUE, as in {name} gravity=9.8.")
         parsed[key] = parse_value(value)
+        if value.lower() in ("on", "off", "yes", "no"):
+            raise InputError(f"{name} {pair} would be a text. Write {key}=true or {key}=false.")
     return parsed
 
 
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
+
+
 def parse_value(text: str) -> Any:
+    if text in PYTHON_WORDS:
+        return PYTHON_WORDS[text]
     try:
         return json.loads(text)
     except ValueError:

@@ -30,8 +30,6 @@ from fpi.errors import InputError
 if TYPE_CHECKING:
     from fpi.algorithms import Agent
 
-FEATURE = "features."  # the beginning of a --set that is for the features
-
 
 @app.command()
 @add_setting_options
@@ -131,14 +129,15 @@ def train(
 
     with training_run.locked(out, log) as killed:
         asked = episodes or _usual_episodes(algorithm)
-        done = 0 if resume or force else train_options.left_by_a_kill(out)
+        done = 0 if resume or force else train_options.left_unfinished(out)
         if not (resume or force or 0 < done < asked):
             _refuse_to_overwrite(out, None if killed else log)
         described = {"tiles": tiles, "tilings": tilings, "order": order}
         feature_settings = {name: value for name, value in described.items() if value is not None}
         for name, value in parse_pairs("--set", more_settings).items():
-            own = name.startswith(FEATURE)
-            (feature_settings if own else settings)[name.removeprefix(FEATURE)] = value
+            train_options.check_setting(name)
+            own = name.startswith(train_options.FEATURE)
+            (feature_settings if own else settings)[name.removeprefix(train_options.FEATURE)] = value
         options = train_options.TrainOptions(
             environment=environment,
             env_args=parse_pairs("--env-arg", env_args),
@@ -151,10 +150,12 @@ def train(
             radius=radius,
             seed=seed,
         )
+        again = resume  # the same command would play as many episodes once more
         if done:
-            console.say(f"{out} was left by a run that was killed after {done:,} episodes. This goes on from there.")
             resume, asked = True, asked - done
         env, agent = options.resume(out) if resume else options.make(asked)
+        if done:
+            console.say(f"{out} is of a run that was stopped after {done:,} episodes. This goes on from there.")
         if not (done or episodes):
             asked = _usual_episodes(type(agent).__name__)
         before, began = agent.episodes, time.perf_counter()
@@ -185,7 +186,7 @@ def train(
             console.show_table(f"{agent.episodes - before:,} episodes", rows)
             if note := agent.summary().note:
                 console.say(f"{note[0].upper()}{note[1:]}.")
-        _tell_what_next(agent, environment, asked, agent.episodes - before, out, quiet)
+        _tell_what_next(agent, environment, asked, agent.episodes - before, out, again, quiet)
 
 
 def _usual_episodes(algorithm: str | None) -> int:
@@ -202,22 +203,22 @@ def _refuse_to_overwrite(out: Path, log: Path | None) -> None:
             )
 
 
-def _tell_what_next(agent: Agent, environment: str, episodes: int, done: int, out: Path, quiet: bool) -> None:
+def _tell_what_next(
+    agent: Agent, environment: str, episodes: int, done: int, out: Path, again: bool, quiet: bool
+) -> None:
     """Where the model is and what to type next; exits after Ctrl-C."""
     from fpi.cli import console
 
     left = getattr(agent.settings, "episodes", None)  # of those it was made for
-    more = [] if left is None else ["--episodes", str(left - agent.episodes)]
-    go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
     if done < episodes:
-        kept = (
-            f"What was learned is in {out}. To continue: {go_on}"
-            if done
-            else "Nothing was learned, so nothing is saved."
-        )
+        rest = f"give --episodes {episodes - done} instead" if again else "the same command goes on from there"
+        kept = f"What was learned is in {out}: {rest}." if done else "Nothing was learned, so nothing is saved."
         typer.echo(f"Stopped by Ctrl-C after {done:,} of {episodes:,} episodes. {kept}", err=True)
         raise typer.Exit(STOPPED)
-    model = shlex.quote(str(out))
-    next_steps = [f"fpi evaluate {model}", f"fpi render {model}", *([] if left == agent.episodes else [go_on])]
+    more = [] if left is None else ["--episodes", str(left - agent.episodes)]
+    go_on = shlex.join(["fpi", "train", environment, "--out", str(out), "--resume", *more])
+    played = [str(out), *([environment] if ":" in environment else [])]  # no file names a module to import
+    next_steps = [shlex.join(["fpi", verb, *played]) for verb in ("evaluate", "render")]
+    next_steps += [] if left == agent.episodes else [go_on]
     if not quiet:
         console.say("\n  ".join([f"The model is in {out}. Next steps:", *next_steps]))

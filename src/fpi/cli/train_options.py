@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 from collections.abc import Collection
@@ -21,6 +22,7 @@ from fpi.features import RBF, Fourier, OneHot, TileCoding
 from fpi.run_config import RunConfig
 
 ALGORITHMS = {settings.option_name(name): name for name in settings.ALGORITHMS}
+FEATURE = "features."  # the beginning of a --set that is for the features
 FEATURES: dict[str, Any] = {"tiles": TileCoding, "fourier": Fourier, "rbf": RBF, "onehot": OneHot}
 MODEL_GRID = 3  # values per dimension of continuous actions, where nothing else is asked for
 UNFINISHED = "unfinished"  # among the notes of a checkpoint
@@ -103,8 +105,8 @@ class TrainOptions:
         return remembered_environment(agent, path, self.environment, self.env_args, self.action_grid), agent
 
 
-def left_by_a_kill(path: Path) -> int:
-    """The episodes that a run had learned when its last checkpoint was saved, if it never came to its end; else 0."""
+def left_unfinished(path: Path) -> int:
+    """The episodes that a run had learned when it was last saved, if it never came to its end; else 0."""
     try:
         meta = model_files.read(path)[1] if path.is_file() else {}
         return check_whole("episodes", meta["trail"]["episodes"]) if meta["notes"][UNFINISHED] else 0
@@ -114,6 +116,15 @@ def left_by_a_kill(path: Path) -> int:
 
 def _arguments(kind: Any) -> list[str]:
     return [name for make in (kind, kind.for_env) for name in inspect.signature(make).parameters]
+
+
+def check_setting(name: str) -> None:
+    """An InputError if no agent and no features have a setting of this name, as it is typed after --set."""
+    known = [*settings.by_name(), *(FEATURE + each for kind in FEATURES.values() for each in _arguments(kind))]
+    if name not in known:
+        meant = difflib.get_close_matches(name, known, 1)
+        advice = f"Is {meant[0]} meant?" if meant else "`fpi train --help` and the page of settings have them."
+        raise InputError(f"--set {name}: there is no setting of this name. {advice}")
 
 
 def _reject_unused(given: Collection[str], accepted: Collection[str], choice: str) -> None:

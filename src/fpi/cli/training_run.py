@@ -95,11 +95,15 @@ class Checkpoints:
 
     def save_if_due(self, agent: Agent) -> None:
         if self.every is not None and agent.episodes % self.every == 0:
+            self.save(agent, finished=False)
+
+    def save(self, agent: Agent, finished: bool) -> None:
+        if not finished:
             agent.notes[UNFINISHED] = True
-            try:
-                agent.save(self.path)
-            finally:
-                del agent.notes[UNFINISHED]
+        try:
+            agent.save(self.path)
+        finally:
+            agent.notes.pop(UNFINISHED, None)
 
     def left(self, agent: Agent) -> float:
         """Episodes until the next."""
@@ -140,7 +144,7 @@ def learn(
             pass  # the second one; what follows tells how far it came
         finally:
             if agent.episodes > before:
-                agent.save(checkpoints.path)
+                checkpoints.save(agent, finished=agent.episodes == before + episodes)
     return tally
 
 

@@ -65,7 +65,7 @@ class Function:
     def __call__(self, observation: Any, stage: int = 0) -> FloatArray:
         if isinstance(observation, np.ndarray) and observation.dtype.kind == "f":
             check_finite(observation)
-        matrix = as_array("features", self._function(observation, stage)) / self.scale
+        matrix = self._matrix(observation, stage)
         columns = self.dim or (matrix.shape[-1] if matrix.ndim else 0)
         if columns == 0 or matrix.shape != (self.actions, columns):
             raise InputError(
@@ -83,8 +83,16 @@ class Function:
                 "theory needs norms of at most 1. Divide by a bound: fpi.features.Function(function, "
                 f"actions={self.actions}, scale=…) with a scale of at least {bound:.6g}."
             )
+        if not self.dim and not np.array_equal(matrix, self._matrix(observation, stage)):
+            raise InputError(
+                "the feature function gave other features when it was asked again about the same observation. They "
+                "must follow from observation and stage alone: take randomness and counters out of it."
+            )
         self.dim = matrix.shape[1]
         return matrix
+
+    def _matrix(self, observation: Any, stage: int) -> FloatArray:
+        return as_array("features", self._function(observation, stage)) / self.scale
 
 
 def as_feature_map(features: FeatureMap | Callable[..., Any], actions: int) -> FeatureMap:
