@@ -6,7 +6,7 @@ WITH := .venv/.with-
 
 help:
 	@echo "make run       the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
-	@echo "make test      check style, types and layers, and run all tests"
+	@echo "make test      check style, types and layers, and run all tests but the longest, which .ci/bounds has"
 	@echo "make docs      build the documentation site, build/site/index.html: a few minutes"
 	@echo "make coverage  which lines of src no test reaches; compiled loops are not counted"
 	@echo "make bench     measure speed, memory and accuracy"
@@ -21,7 +21,7 @@ run: $(WITH)mujoco,report
 test: $(WITH)dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest -n 2 --dist worksteal -m ""
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 docs: $(WITH)docs
 	rm -rf build/site

@@ -169,6 +169,7 @@ def asked(tmp_path_factory):
         return command("bandit", *options), folder / "kept"
 
 
+@pytest.mark.process
 def test_the_command_shows_sound_and_scaled_rows_apart_and_keeps_them(asked):
     said, folder = asked
     sound, scaled = said.split("Scaled, covered by no theorem")
@@ -183,6 +184,7 @@ def test_the_command_shows_sound_and_scaled_rows_apart_and_keeps_them(asked):
     assert rows[0]["regret"] == pytest.approx(uniform.gaps.sum(axis=1)) and uniform.gaps.shape == (2, 40)
 
 
+@pytest.mark.process
 def test_slopes_are_measured_on_other_seeds_with_what_was_best(asked):
     said, folder = asked
     rows = json.loads((folder / "regret.json").read_text())

@@ -107,6 +107,7 @@ def edit(package, module, before, after):
 MIX = "return z ^ (z >> np.uint64(31))", "return z ^ (z >> np.uint64(30))"
 
 
+@pytest.mark.process
 def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     first = run(package, SMALL)
     assert first["compiled"] > 0
@@ -120,11 +121,13 @@ def test_an_edit_is_seen_in_other_files_and_so_is_undoing_it(package):
     assert run(package, SMALL) == first
 
 
+@pytest.mark.process
 def test_checked_indices_are_not_taken_for_unchecked_ones(package):
     assert run(package, SMALL)["dot"] != "out of bounds"
     assert run(package, SMALL, NUMBA_BOUNDSCHECK="1")["dot"] == "out of bounds"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
 def test_the_cache_may_be_elsewhere(package, tmp_path, place):
     """Where users say, or, if the folder of the package cannot be written to, where numba keeps such things."""

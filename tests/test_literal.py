@@ -99,7 +99,7 @@ def test_same_action_in_tiny_worlds(seed):
     assert_same_run(world, rules)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "freeze", "explore"), sorted(CASES, key=str))
 def test_same_action_at_every_step(name, freeze, explore):
     assert_same_run(WORLDS[name], (freeze, explore))
@@ -137,7 +137,7 @@ def assert_same_policy(agent, literal, env):
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ways_of_freezing_and_exploring_differ():
     """Otherwise the comparison above would prove little."""
     freezing = {str(WORLDS["dense"].play(freeze, "random")[2]) for freeze in FREEZES}
@@ -146,7 +146,7 @@ def test_ways_of_freezing_and_exploring_differ():
     assert len(exploring) == len(RULES)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_worlds_hold_what_their_names_say():
     def data(name):
         return WORLDS[name].play()[0]

@@ -154,7 +154,7 @@ def test_same_action_in_tiny_worlds(seed):
     assert_same_run(world, rules)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "elimination", "explore"), sorted(CASES))
 def test_same_action_at_every_step(name, elimination, explore):
     assert_same_run(WORLDS[name], (elimination, explore))
@@ -163,18 +163,18 @@ def test_same_action_at_every_step(name, elimination, explore):
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rules_differ():
     assert_rules_differ(WORLDS["two stages"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "two stages", "two functions"])
 def test_actions_are_eliminated(name):
     assert_actions_are_eliminated(WORLDS[name])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_levels_rise_and_fall():
     reached, drops = highest_level_and_drops(WORLDS, "one stage", "three stages", "indicators, two stages")
     assert reached >= 7 and drops >= 3
@@ -193,7 +193,7 @@ def count(world, question):
     return times
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_widths_rise_with_more_data():
     def rises(literal, rows, data, k, level):
         return k > 0 and np.any(data.widths(rows, k)[0] > data.widths(rows, k - 1)[0])
@@ -201,7 +201,7 @@ def test_widths_rise_with_more_data():
     assert count(WORLDS["one stage"], rises) > 30
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_state_that_is_covered_at_a_prefix_may_not_be_at_a_later_one():
     """So the first prefix must be looked for, and not by halving."""
 
@@ -213,7 +213,7 @@ def test_a_state_that_is_covered_at_a_prefix_may_not_be_at_a_later_one():
     assert count(WORLDS["one stage"], lapses) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dependence_alone_decides_somewhere():
     def narrow_yet_independent(literal, rows, data, k, level):
         narrow = data.widths(rows, k)[0] <= 0.5**level
@@ -222,7 +222,7 @@ def test_dependence_alone_decides_somewhere():
     assert count(WORLDS["indicators"], narrow_yet_independent) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_worlds_hold_what_their_names_say():
     literal, env, _ = WORLDS["agreement"].play()
     frozen = [literal.standing(env.observation(0, state), 0)[0].k for state in (0, 1)]

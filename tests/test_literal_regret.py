@@ -91,7 +91,7 @@ def test_same_action_in_tiny_worlds(seed):
     assert_same_run(world, rules)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "elimination", "explore"), sorted(CASES))
 def test_same_action_at_every_step(name, elimination, explore):
     assert_same_run(WORLDS[name], (elimination, explore))
@@ -148,7 +148,7 @@ def assert_same_rung(level_state, rung, literal, rows, stage):
 # --- the instances can tell right from wrong -----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rules_differ():
     """Otherwise the comparison above would prove little."""
     assert_rules_differ(WORLDS["two stages"])
@@ -159,7 +159,7 @@ def assert_rules_differ(world):
     assert len({str(world.play("paper", rule)[2]) for rule in RULES}) == len(RULES)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["one stage", "the theory's scale", "three stages", "tiles", "one-hot"])
 def test_actions_are_eliminated(name):
     assert_actions_are_eliminated(WORLDS[name])
@@ -172,7 +172,7 @@ def assert_actions_are_eliminated(world):
     assert env.actions in left and min(left) < env.actions
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_levels_rise_and_fall():
     """High levels are stored, and episodes drop from a level that explored to a lower one."""
     reached, drops = highest_level_and_drops(WORLDS, "one stage", "three stages", "zero and tiny", "hardly anything")
@@ -189,7 +189,7 @@ def highest_level_and_drops(worlds, *names):
     return reached, drops
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_worlds_hold_what_their_names_say():
     literal, _, episodes = WORLDS["L-bar 2"].play()
     assert literal.levels == 1 and not any(len(data) for (_, level), data in literal.datasets.items() if level > 1)
