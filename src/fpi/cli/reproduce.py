@@ -181,11 +181,12 @@ def _warnings(results: Results) -> Iterator[str]:
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:
     from fpi.cli.console import show_columns
-    from fpi.statistics import Interval
+    from fpi.statistics import Interval, over_seeds
 
     rows = []
     for name, each in summary["settings"].items():
-        bands = (str(Interval(**each["last"][kind])) for kind in ("mean", "iqm"))
+        last = each["last"]
+        bands = (over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm"))
         rows.append([name, *bands, "" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)

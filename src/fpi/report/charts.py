@@ -94,7 +94,8 @@ def _curve(setting: Setting, series: str, colour: str, form: str) -> list[dict[s
         "y": _plain(mean),
         "line": {"color": colour, "width": 2},
         "customdata": _plain(np.stack([low, high], axis=1)),
-        "hovertemplate": f"%{{y:{form}}} (%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})",
+        "hovertemplate": f"%{{y:{form}}}"
+        + (f" (%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})" if (low < high).any() else ""),
     }
     return [both | shade, both | line]
 

@@ -131,8 +131,8 @@ POLICY_TEXT = (
 )
 RESULTS_TEXT = (
     "Return over the last tenth of the episodes. IQM is the mean of the middle half of the seeds; in brackets 95% "
-    "bootstrap intervals over seeds. With few seeds these are too narrow, so claims that compare two settings are "
-    "decided by the differences between runs of the same seed."
+    "bootstrap intervals over seeds, where these differ. With few seeds they are too narrow, so claims that compare two "
+    "settings are decided by the differences between runs of the same seed."
 )
 
 
