@@ -149,6 +149,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     from fpi.cli.study_report import write_report
     from fpi.experiment import speed
     from fpi.report import read, summarise
+    from fpi.report.results import uncounted
 
     found = read(out)
     summary = summarise(study, found)
@@ -161,6 +162,8 @@ def _report(study: Study, engine: str, out: Path) -> None:
         typer.echo(f"Warning: {told}", err=True)
     if study.settings:
         _show_settings(study, summary)
+        if told := uncounted(found):
+            console.say(f"{told}\n")
         rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
         console.show_columns("Steps per second and core", ("what ran", "steps"), rows)
     _show_claims(summary["claims"])
@@ -187,7 +190,7 @@ def _show_settings(study: Study, summary: dict[str, Any]) -> None:
     for name, each in summary["settings"].items():
         last = each["last"]
         bands = (over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm"))
-        rows.append([name, *bands, "" if each["stale"] is None else f"{each['stale']:.1%}"])
+        rows.append([name, *bands, "not counted" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
 

@@ -25,7 +25,7 @@ def shares(results: Results, series: str, title: str) -> list[Chart]:
 
     def axis(settings: Sequence[Setting]) -> dict[str, Any]:
         top = max(0.01, *(float(setting.curve(series)[1].high.max()) for setting in settings))
-        return {"title": {"text": title}, "range": (-0.04 * top, 1.04 * top), "tickformat": ".0%"}
+        return {"title": {"text": title}, "range": (-0.04 * top, 1.04 * top), "tickformat": ".2~%"}
 
     return _bands(results, series, axis, ".1%")
 

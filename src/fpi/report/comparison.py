@@ -45,10 +45,7 @@ def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
         axes.grid(lw=0.4, alpha=0.6)
     for axes in panels[len(worlds) :]:
         axes.remove()
-    handles = {
-        label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    figures.legend_beside(figure, loc="outside lower center", ncols=5, fontsize=8)
     figures.save(
         figure,
         path,
