@@ -96,7 +96,10 @@ class RunConfig:
 
     def make_method(self, seed: int) -> Any:
         """A new method, which `fpi.baselines.play` runs for `episodes` episodes or as many steps as these can have."""
-        return _find_method(self.algorithm)(**self.arguments, seed=seed)
+        try:
+            return _find_method(self.algorithm)(**self.arguments, seed=seed)
+        except TypeError as error:
+            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
 
     def make_testbed(self) -> tuple[Any, str]:
         """The testbed of the environment, and the noise of its rewards."""
@@ -182,10 +185,7 @@ class RunConfig:
 
     def _complete_method(self) -> Self:
         testbed, noise = self.make_testbed()
-        try:
-            method = self.make_method(seed=0)
-        except TypeError as error:
-            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
+        method = self.make_method(seed=0)
         method.check(testbed.holds | ({"noiseless"} if noise == "none" else set()))
         return self
 
@@ -230,16 +230,23 @@ def _check(name: str, value: Any, kind: type, wanted: str) -> None:
 def _find_method(name: str) -> Any:
     """A method of `fpi.baselines`, which stands above and is named here only, or one of your own as "module:Class"."""
     module, _, kind = name.rpartition(":")
-    methods = importlib.import_module("fpi.baselines").METHODS
+    baselines = importlib.import_module("fpi.baselines")
+    methods = baselines.METHODS
     if not module and name not in methods:
         raise InputError(
             f"algorithm is {name!r}; choose one of {', '.join(ALGORITHMS)}. To compare with, on testbeds, there are "
             f"{', '.join(methods)}, and your own: module:Class."
         )
     try:
-        return getattr(importlib.import_module(module), kind) if module else methods[name]
+        found = getattr(importlib.import_module(module), kind) if module else methods[name]
     except (ImportError, AttributeError) as error:
         raise InputError(f"the method {name} cannot be imported: {error}. Write module:Class.") from error
+    if not (isinstance(found, type) and issubclass(found, baselines.Method)):
+        raise InputError(
+            f"{name} is not a method: that is a class derived from fpi.baselines.Method, with `run` and a `seed`. "
+            "fpi.check_method looks whether one of your own keeps to the rules."
+        )
+    return found
 
 
 def _testbed(env: Env) -> Testbed | None:

@@ -46,7 +46,11 @@ def table_1(
     ] = None,
     testbed: Annotated[
         list[str] | None,
-        typer.Option(help="Only this testbed; may be repeated.", metavar="NAME", show_default="all"),
+        typer.Option(
+            help="Only this testbed: hubs, corridor, sea, trap, gate, slip or bandit; may be repeated.",
+            metavar="NAME",
+            show_default="all",
+        ),
     ] = None,
     backend: Annotated[
         Literal["local", "ray"], option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", None)
@@ -165,9 +169,7 @@ def _report(plan: Study, place: Path) -> None:
     from fpi.report import comparison
 
     cells = read(place)
-    console.show_columns(
-        "Table 1, measured: the most that each took on any testbed", table1.HEADS, table1.summary(cells)
-    )
+    console.show_columns("Table 1, measured: the most that each took on any testbed", *table1.summary(cells))
     for world in dict.fromkeys(cell.world for cell in cells):
         title = f"{world}: {table1.WORLDS[world].why}; steps to a held-out gap, {len(plan.seeds)} seeds"
         console.show_columns(title, table1.WORLD_HEADS, table1.world_rows(cells, world))
