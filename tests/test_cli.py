@@ -779,7 +779,9 @@ def test_check_refuses_random_transitions():
     assert "Not fit for FPI because its transitions are random" in text
     assert "at step 2" in text
     assert "Switch it off: --env-arg is_slippery=false." in fpi_("check", "FrozenLake-v1", code=1)
-    fpi_("check", "FrozenLake-v1", "--env-arg", "is_slippery=false", code=0)
+    dry = fpi_("check", "FrozenLake-v1", "--env-arg", "is_slippery=false", code=0)
+    assert "Fit for FPI. Random play met no reward but 0: exploring has to find the others" in dry
+    assert "no reward but 0" not in fpi_("check", "CartPole-v1")
 
 
 def test_check_tells_which_options_to_type():
