@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from fpi import algorithms, envs, features
-from fpi._validation import check_whole
+from fpi._validation import check_whole, did_you_mean
 from fpi.algorithms import Agent
 from fpi.algorithms.model_fpi import observations_of
 from fpi.envs import Env, action_count, make_environment
@@ -18,7 +18,7 @@ from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
 from fpi.modelling.experience import Observations
-from fpi.settings import ALGORITHMS
+from fpi.settings import ALGORITHMS, by_name
 
 if TYPE_CHECKING:
     from fpi.testbeds import Testbed
@@ -66,14 +66,17 @@ class RunConfig:
             kind = self.function_class.get("type")
             if kind not in CLASSES:
                 raise InputError(f"function_class.type is {kind!r}; choose one of {', '.join(CLASSES)}.")
+        if not self.is_method:
+            settings = inspect.signature(ALGORITHMS[self.algorithm]).parameters
+            for name in self.arguments:
+                if name not in settings:
+                    hint = did_you_mean(name, settings) or f" There are {', '.join(settings)}."
+                    raise InputError(f"{self.algorithm} has no setting {name}.{hint}")
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_data`; an InputError for a field that is unknown or missing."""
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(sorted(known))}.")
+        check_fields(data, [each.name for each in fields(cls)])
         missing = [name for name in ("env", "episodes") if name not in data]
         if missing:
             raise InputError(f"{', '.join(missing)} is missing: a run needs env and episodes.")
@@ -171,10 +174,6 @@ class RunConfig:
             )
         if self.algorithm == "Eluder":
             arguments.setdefault("episodes", self.episodes)
-        try:
-            inspect.signature(ALGORITHMS[self.algorithm]).bind(**arguments)
-        except TypeError as error:
-            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
         grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
         whole = replace(self, arguments=arguments, action_grid=grid)._describe(env)
         agent = whole.make_agent()
@@ -220,6 +219,14 @@ class RunConfig:
             chosen = {"radius": math.sqrt(described.dim) * self.arguments["horizon"], **chosen}
         config: dict[str, Any] = described.to_config()  # type: ignore[attr-defined]
         return replace(self, features=config, function_class=chosen)
+
+
+def check_fields(data: Mapping[str, Any], known: Sequence[str]) -> None:
+    """An InputError for fields that are none of these, with a hint at what may have been meant."""
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        hint = did_you_mean(unknown[0], [*(f"arguments.{name}" for name in by_name()), *known])
+        raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(known)}.{hint}")
 
 
 def _check(name: str, value: Any, kind: type, wanted: str) -> None:

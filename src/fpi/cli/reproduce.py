@@ -12,7 +12,7 @@ import typer
 
 from fpi.cli.main import STOPPED, app
 from fpi.cli.options import flag, option
-from fpi.errors import InputError
+from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
     from fpi.experiment import Study
@@ -87,6 +87,8 @@ def reproduce(
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     warnings.filterwarnings("ignore", ".*maximum and minimum values are equal", UserWarning)  # testbeds of one state
     plan = _study(study, quick, full, trust).resized(seeds, episodes)
+    if study.endswith(".toml"):
+        _check_own(plan)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     for line in _opening(plan, engine, place):
         console.say(line)
@@ -159,7 +161,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
             summary["speed"] = speed.measure(study, out)
     _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
-        typer.echo(f"Warning: {told}", err=True)
+        typer.echo(f"Warning: {console.in_toml(told)}", err=True)
     if study.settings:
         _show_settings(study, summary)
         if told := uncounted(found):
@@ -218,6 +220,18 @@ def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
     if any(setting.is_method for setting in own.settings.values()):
         raise InputError(f"{name} names methods to compare with: `fpi compare table1 --method` runs those.")
     return own
+
+
+def _check_own(study: Study) -> None:
+    """What does not fit is told before anything is begun, in the words of the file."""
+    from fpi.cli.console import in_toml
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come again when the study is run
+            study.complete()
+    except FpiError as error:
+        raise type(error)(in_toml(str(error))) from error
 
 
 def _backend(name: str, address: str | None, workers: int | None) -> Backend:
