@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import STOPPED, app
+from fpi.cli.main import STOPPED, PlainHelp, app
 from fpi.cli.options import Workers, flag, option
 from fpi.errors import InputError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 QUICK_SEEDS, QUICK_EPISODES, QUICK_LONG = 3, 500, 2_000
 
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+group = typer.Typer(cls=PlainHelp, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(group, name="compare")
 
 
