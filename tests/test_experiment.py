@@ -527,7 +527,7 @@ def test_a_description_makes_the_same_run_after_a_trip_through_json(config):
     ("changes", "what"),
     [
         ({"env": "CartPole-v9"}, "setting CartPole-v1--bad: .*CartPole-v9"),
-        ({"arguments": {"epsilon": 1.0, "ridge": 1e-3, "frieze": "exact"}}, "do not fit PAC: .*frieze"),
+        ({"arguments": {"epsilon": 1.0, "ridge": 1e-3, "frieze": "exact"}}, "PAC has no setting frieze. .*freeze"),
         ({"arguments": {"actions": 3}}, "the environment has 2 actions, the agent 3"),
         ({"arguments": {"explore": "well"}}, "explore is 'well'; choose one of first, widest, greedy, random"),
         ({"function_class": {"type": "LinearBall"}}, "PAC learns with features"),

@@ -115,8 +115,12 @@ def test_environments_of_a_wrong_form_are_named_and_teach_nothing(answers, says)
 
 
 def test_a_callback_that_is_no_function_is_named():
-    with pytest.raises(InputError, match="callback is 'print'; pass a function"):
-        fpi.PAC(inputs._tiles(), actions=2, horizon=3).learn(inputs.Odd(), 3, callback="print")
+    for wrong, says in (
+        ("print", "callback is 'print'; pass a function"),
+        ([print], "For several, pass one that calls"),
+    ):
+        with pytest.raises(InputError, match=says):
+            fpi.PAC(inputs._tiles(), actions=2, horizon=3).learn(inputs.Odd(), 3, callback=wrong)
 
 
 # --- files of strangers -----------------------------------------------------------------------------------------------

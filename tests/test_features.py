@@ -764,6 +764,12 @@ def test_spaces_that_do_not_fit(observations: Any, actions: Any, text: str) -> N
         TileCoding.for_env(Spaces(observations, actions), tiles=2, tilings=1)
 
 
+@pytest.mark.parametrize("kind", [TileCoding, OneHot, Fourier, RBF])
+def test_the_name_of_an_environment_is_none(kind: Any) -> None:
+    with pytest.raises(EnvironmentMismatch, match=r"the environment is a str, .* Make one: gymnasium\.make\(id\)"):
+        kind.for_env("CartPole-v1")
+
+
 def test_boxes_of_any_shape_and_constant_entries_are_tiled() -> None:
     space = spaces.Box(
         np.array([[0, 1], [2, 3]], dtype=np.uint8), np.array([[1, 1], [9, 4]], dtype=np.uint8), dtype=np.uint8

@@ -34,6 +34,15 @@ def test_small_multiples_where_more_than_freezing_differs(tmp_path):
     assert found.labels == ["exact", "never"]
 
 
+def test_the_legend_lies_on_no_panel(folder):
+    figure = read(folder).plot()
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["exact", "last-20", "never"]
+    assert not any(legend.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
+    assert not any(axes.get_legend() for axes in figure.axes)
+
+
 def test_curves_are_means_over_windows(folder):
     setting = read(folder).settings[0]
     rows, _ = model_files.read(folder / "runs" / "CartPole-v1--exact--seed-000" / "rows.safetensors")

@@ -299,7 +299,9 @@ def test_stages_without_data_are_not_drawn(folder):
 def test_undefined_numbers_are_holes(folder):
     found = read(folder)
     found.settings[0].runs[0].series["stale"][3] = float("nan")
-    line = charts.shares(found, "stale", "stale share")[0]["data"][1]
+    chart = charts.shares(found, "stale", "stale share")[0]
+    assert chart["layout"]["yaxis"]["tickformat"] == ".2~%"  # 0.2%, 0.4% and 1%: whole ones would all read 0% or 1%
+    line = chart["data"][1]
     assert line["y"][3] is None and line["y"][4] is not None
 
 
@@ -327,7 +329,20 @@ def test_a_study_without_runs_has_a_page_of_its_claims(tmp_path):
 def test_unfinished_studies_say_so(tmp_path):
     result_folders.write(tmp_path, result_folders.study(seeds=2, episodes=20))
     shutil.rmtree(tmp_path / "runs" / "CartPole-v1--exact--seed-001")
-    assert "11 of 12 runs, the others are unfinished" in report_page.lead(read(tmp_path))
+    found = read(tmp_path)
+    assert "11 of 12 runs, the others are unfinished" in report_page.lead(found)
+    assert report_page.lead(found).startswith("Study figure2, size quick: 6 settings")
+    own = replace(found, study=found.study | {"name": "mine", "size": "own"})
+    assert report_page.lead(own).startswith("Study mine.toml: 6 settings")
+
+
+def test_settings_without_a_count_of_stale_data_are_named(folder):
+    found = read(folder)
+    assert "not counted" not in report_page.compose(found, [], plotly="")
+    for run in found.settings[0].runs:
+        del run.rows["probe.stale"]
+    text = report_page.compose(found, [], plotly="")
+    assert "Stale data are not counted for <code>CartPole-v1--exact</code>, only for PAC with tiles" in text
 
 
 def test_only_what_differs_fills_the_table_of_settings(folder):

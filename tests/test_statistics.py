@@ -114,6 +114,14 @@ def test_differences_count_the_seeds_on_the_side_of_their_mean():
     assert str(statistics.Difference(np.zeros(3))) == "equal in all 3 seeds"
 
 
+def test_seeds_that_do_not_differ_tell_nothing_about_spread():
+    """No band of width 0: it would read as certainty."""
+    same, alone, differing = ([0.2] * 3, [0.2], [0.1, 0.2, 0.3])
+    told = [statistics.over_seeds(statistics.bootstrap_interval(each), each) for each in (same, alone, differing)]
+    assert told == ["0.20 in all 3 seeds", "0.20 in one seed", "0.20 (0.10 to 0.30)"]
+    assert str(statistics.Difference(np.full(3, 0.8))) == "+0.80 in all 3 seeds"
+
+
 @pytest.mark.parametrize(
     ("numbers", "shown"),
     [

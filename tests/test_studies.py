@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fpi import studies
-from fpi.cli import app, study_report
+from fpi.cli import app, console, study_report
 from fpi.cli.progress import live_table
 from fpi.errors import InputError
 from fpi.experiment import RunConfig, speed
@@ -181,7 +181,7 @@ def test_the_same_command_again_has_nothing_to_do(figure_2):
         ("figure2 --address localhost:1", "add --backend ray"),
         ("freezing --engine compiled --out /dev/null/x", "Choose another folder"),
         (f"{EXAMPLE} --quick", "leave --quick and --full out"),
-        ("nothing.toml", "nothing.toml is not a study"),
+        ("nothing.toml", "Reproducing the paper's experiments"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(words, what):
@@ -271,8 +271,16 @@ def test_own_settings_share_what_they_have_in_common():
     [
         (
             {"episods": 3},
-            "episods: unknown field; expected one of title, seeds, settings, claims, action_grid, algorithm",
+            "episods: unknown field; expected one of title, seeds, settings, claims, env, episodes, features",
         ),
+        ({"episods": 3}, "action_grid. Did you mean episodes?"),
+        ({"settings": {"a": {"epsilom": 1}}}, "setting a: epsilom: unknown field; expected one of env"),
+        ({"settings": {"a": {"epsilon": 1}}}, "Did you mean arguments.epsilon?"),
+        (
+            {"settings": {"a": {"arguments": {"epsilom": 1}}}},
+            "setting a: PAC has no setting epsilom. Did you mean epsilon?",
+        ),
+        ({"arguments": {"gamma": 1}}, "PAC has no setting gamma. There are actions, horizon"),
         ({"episodes": 0}, "episodes is 0"),
         ({"episodes": "many"}, "episodes is 'many'"),
         ({"env": 3}, "env is 3; pass a name"),
@@ -300,6 +308,31 @@ def test_own_settings_share_what_they_have_in_common():
 def test_bad_fields_are_named(changes, what):
     with pytest.raises(InputError, match=re.escape(what)):
         studies.from_data("mine", {**OWN, **changes})
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            'env = "CartPole-v1"\narguments.epsilom = 1',
+            "setting only: PAC has no setting epsilom. Did you mean epsilon?",
+        ),
+        ('env = "Pendulum-v1"', "Write action_grid = 5."),
+        ('env = "MountainCar-v0"\nfeatures.type = "OneHot"', "setting MountainCar-v0--only: "),
+    ],
+)
+def test_what_does_not_fit_is_told_before_a_study_begins(tmp_path, content, says):
+    (tmp_path / "mine.toml").write_text(f"episodes = 3\n{content}\n")
+    told = fpi(tmp_path / "mine.toml", "--out", tmp_path / "out")
+    assert told.exit_code == 2 and says in " ".join(told.stderr.split())
+    assert "runs" not in told.stdout and not (tmp_path / "out").exists()
+
+
+def test_advice_is_given_in_the_words_of_the_file():
+    advice = "Switch it off: gymnasium.make(id, is_slippery=False). Pass reward_range=(-1, 0), horizon=9."
+    assert console.in_toml(advice) == (
+        "Switch it off: env_args = {is_slippery = false}. Pass arguments.reward_range = [-1, 0], arguments.horizon = 9."
+    )
 
 
 def test_a_file_that_runs_code_must_be_trusted(tmp_path):

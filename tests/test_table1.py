@@ -24,14 +24,14 @@ HUBS = RunConfig(env="fpi/HubNet-v0", env_args={"B": 1, "m": 2, "K": 2}, episode
 SEA = RunConfig(env="fpi/DeepSea-v0", env_args={"N": 4}, episodes=60, algorithm="CAPI", arguments={"rollouts": 3})
 
 
-def made(row, world, *gaps, method=None, holds=frozenset({"linear", "deterministic"}), losses=()):
-    """A cell of runs with these last gaps, each after 100 and 200 steps."""
+def made(row, world, *gaps, method=None, holds=frozenset({"linear", "deterministic"}), losses=(), size="full"):
+    """A cell of runs with these last gaps, each after 100 and 200 steps, between which it stored a number."""
     runs = []
     for gap in gaps:
         rows = {name: np.array([1.0, 2.0]) for name in baselines.harness.COLUMNS}
         rows |= {"steps": np.array([100.0, 200.0]), "gap": np.array([0.5, gap])}
         runs.append(baselines.Run(rows, np.array(losses)))
-    return Cell(world, row, method or baselines.LSVI_UCB(), holds, tuple(range(len(gaps))), tuple(runs))
+    return Cell(world, row, method or baselines.LSVI_UCB(), holds, tuple(range(len(gaps))), tuple(runs), size)
 
 
 # The description of a run
@@ -95,9 +95,29 @@ def test_cells_tell_medians_and_reasons():
     assert cell.steps_to(0.25) == (200, 200, np.inf)
     assert cell.late_loss == 0.4 and cell.regret == pytest.approx(3.4)
     assert not made("CAPI", "trap", 0.05, 0.01, 0.3, method=baselines.CAPI()).failed
-    late = made("FPI", "trap", 0.2, method=baselines.FPIPAC())
-    assert late.verdict == "yes" and late.why == "its theorem promises less at this size"
-    assert made("CAPI", "hubs", np.nan, method=baselines.CAPI()).why == "no policy within its budget"
+    assert made("CAPI", "hubs", np.nan, method=baselines.CAPI()).why == "no policy within 200 steps"
+    none = made("CAPI", "hubs", np.nan, method=baselines.CAPI(), size="quick")
+    assert none.too_short and none.why == "no policy within 200 steps; give --full"  # quick has as many as default
+
+
+@pytest.mark.parametrize(
+    ("size", "mark"),
+    [
+        ("quick", "too short: 200 steps are too few at this size; leave out --quick"),
+        ("default", "too short: 200 steps are too few at this size; give --full"),
+        ("full", "FAILS: still learning after 200 steps"),
+    ],
+)
+def test_what_is_too_short_is_no_failure(size, mark):
+    """If a theorem covers it and it still learned; whatever ended, lacks a theorem or was not too short, fails."""
+    late = made("FPI", "trap", 0.2, method=baselines.FPIPAC(), size=size)
+    assert late.verdict == "yes" and table1.failures([late])[1] == [("FPI", mark)]
+    late.runs[0].rows["numbers"][:] = 2.0  # nothing new in the second half
+    assert table1.failures([late])[1] == [("FPI", "FAILS: its accuracy is coarser than 0.1")]
+    planner = made("CAPI", "trap", 0.2, method=baselines.CAPI(), size=size)
+    assert table1.failures([planner])[1] == [("CAPI", "FAILS: its accuracy is coarser than 0.1")]
+    lost = made("LSVI-UCB", "trap", 0.2, size=size)
+    assert table1.failures([lost])[1] == [("LSVI-UCB", "FAILS: needs Bellman completeness")]
 
 
 def test_tables_say_who_fails_where_and_why():
@@ -109,8 +129,12 @@ def test_tables_say_who_fails_where_and_why():
     heads, rows = table1.failures(cells)
     assert heads == ("method", "hubs", "gate")
     assert rows == [("LSVI-UCB", "ok", "FAILS: needs Bellman completeness"), ("CAPI", "ok", "not run")]
-    assert table1.summary(cells)[0][:4] == ("LSVI-UCB", "online", "scaled", "0.20")
-    assert table1.summary(cells)[1][:4] == ("CAPI", "local", "scaled", "")
+    heads, rows = table1.summary(cells)
+    assert heads[3] == "Gate gap"
+    assert rows[0][:4] == ("LSVI-UCB", "online", "scaled", "0.20")
+    assert rows[1][:4] == ("CAPI", "local", "scaled", "")
+    heads, rows = table1.summary(cells[:1])  # without Gate
+    assert "Gate gap" not in heads and len(heads) == len(rows[0])
     lsvi, capi = table1.world_rows(cells, "hubs")
     assert lsvi == ("LSVI-UCB", "needs Bellman completeness", "200", "200", "200", "0.010", "200", "0", "0.000")
     assert capi[2:] == ("200", "200", "200", "0.003", "200", "", "")
@@ -182,12 +206,19 @@ SEA_16 = RunConfig(env="fpi/DeepSea-v0", env_args={"N": 16}, episodes=1, algorit
         (("--quick", "--full"), "choose one of them"),
         (("--testbed", "lake"), "--testbed lake: choose of hubs"),
         (("--method", "nowhere:Method"), "cannot be imported"),
+        (("--method", "fpi.testbeds:DeepSea"), "is not a method: that is a class derived from fpi.baselines.Method"),
+        (("--method", "fpi.baselines:Method"), "the arguments do not fit fpi.baselines:Method"),
         (("--address", "here:1"), "add --backend ray"),
         (("--seeds", 0), "Invalid value for '--seeds'"),
     ],
 )
 def test_bad_options_are_refused(words, complaint):
     assert complaint in " ".join(command(*words, code=2).split())
+
+
+def test_the_help_names_all_testbeds():
+    said = command("--help")
+    assert all(name in said for name in table1.WORLDS)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
@@ -202,7 +233,7 @@ def test_studies_refuse_methods_where_they_cannot_report_them(tmp_path):
 
 
 def test_the_examples_of_the_page_and_the_package_run():
-    page = Path(__file__).parents[1] / "docs" / "table1.md"
+    page = Path(__file__).parents[1] / "docs" / "howto" / "write_a_method.md"
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for result in (
         doctest.testfile(str(page), module_relative=False, optionflags=flags),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -28,6 +29,13 @@ def shown(value: Any) -> str:
     except ValueError:  # Python does not write out numbers of thousands of digits
         return f"a very large {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint at the known name that is spelled most like this one, by its last part; empty if none is."""
+    by_last_part = {each.rpartition(".")[2]: each for each in known}
+    close = difflib.get_close_matches(name, by_last_part, n=1, cutoff=0.7)
+    return f" Did you mean {by_last_part[close[0]]}?" if close else ""
 
 
 def check_whole(name: str, number: Any, least: int = 0, bits: int = 63) -> int:

@@ -248,6 +248,11 @@ def check(
             f"Its starts are not reproducible: that of episode {strange[0]} did not come back from the same generator "
             "state. FPI takes random starts, but no run can be repeated or continued to the bit."
         )
+    if rewards and low == high == 0:
+        notes.append(
+            "Random play met no reward but 0: exploring has to find the others, and what range they have is not known "
+            "from it. Without a reward range, [0, 1] is taken."
+        )
     return CheckReport(
         environment=env.unwrapped.spec.id if env.unwrapped.spec else type(env.unwrapped).__name__,
         action_space=str(env.action_space),

@@ -159,6 +159,7 @@ def small_grid(env: Env) -> NDArray[Any]:
 
 def action_count(env: Env) -> int:
     """The number of actions, which must be Discrete."""
+    check_is_environment(env)
     space = env.action_space
     if isinstance(space, spaces.Discrete):
         return int(space.n)
@@ -198,15 +199,20 @@ def check_observations(env: Env) -> None:
         )
 
 
+def check_is_environment(env: object) -> None:
+    """Raise EnvironmentMismatch for a name, a class or anything else that somebody may take for an environment."""
+    if not isinstance(env, gym.Env):
+        raise EnvironmentMismatch(
+            f"the environment is a {type(env).__name__}, not a gymnasium.Env. Make one: gymnasium.make(id)."
+        )
+
+
 def check_spaces(env: Env, actions: int, structured: bool = False) -> int:
     """`check_actions` and `check_observations` in one, for anything a user may take for an environment.
 
     Observations may be dictionaries and tuples of arrays if `structured`.
     """
-    if not isinstance(env, gym.Env):
-        raise EnvironmentMismatch(
-            f"the environment is a {type(env).__name__}, not a gymnasium.Env. Make one: gymnasium.make(id)."
-        )
+    check_is_environment(env)
     if not (structured and env.observation_space.is_np_flattenable):
         check_observations(env)
     return check_actions(env, actions)
@@ -235,6 +241,7 @@ def check_horizon(env: Env, horizon: int) -> None:
 
 def observation_box(env: Env) -> spaces.Box:
     """The observation space of an environment whose observations are arrays of numbers."""
+    check_is_environment(env)
     space = env.observation_space
     if isinstance(space, spaces.Box):
         return space

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from fpi import algorithms, envs, features
-from fpi._validation import check_whole
+from fpi._validation import check_whole, did_you_mean
 from fpi.algorithms import Agent
 from fpi.algorithms.model_fpi import observations_of
 from fpi.envs import Env, action_count, make_environment
@@ -18,7 +18,7 @@ from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import FeatureMap
 from fpi.function_classes import FiniteClass, FunctionClass, LinearBall
 from fpi.modelling.experience import Observations
-from fpi.settings import ALGORITHMS
+from fpi.settings import ALGORITHMS, by_name
 
 if TYPE_CHECKING:
     from fpi.testbeds import Testbed
@@ -66,14 +66,17 @@ class RunConfig:
             kind = self.function_class.get("type")
             if kind not in CLASSES:
                 raise InputError(f"function_class.type is {kind!r}; choose one of {', '.join(CLASSES)}.")
+        if not self.is_method:
+            settings = inspect.signature(ALGORITHMS[self.algorithm]).parameters
+            for name in self.arguments:
+                if name not in settings:
+                    hint = did_you_mean(name, settings) or f" There are {', '.join(settings)}."
+                    raise InputError(f"{self.algorithm} has no setting {name}.{hint}")
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_data`; an InputError for a field that is unknown or missing."""
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(sorted(known))}.")
+        check_fields(data, [each.name for each in fields(cls)])
         missing = [name for name in ("env", "episodes") if name not in data]
         if missing:
             raise InputError(f"{', '.join(missing)} is missing: a run needs env and episodes.")
@@ -96,7 +99,10 @@ class RunConfig:
 
     def make_method(self, seed: int) -> Any:
         """A new method, which `fpi.baselines.play` runs for `episodes` episodes or as many steps as these can have."""
-        return _find_method(self.algorithm)(**self.arguments, seed=seed)
+        try:
+            return _find_method(self.algorithm)(**self.arguments, seed=seed)
+        except TypeError as error:
+            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
 
     def make_testbed(self) -> tuple[Any, str]:
         """The testbed of the environment, and the noise of its rewards."""
@@ -168,10 +174,6 @@ class RunConfig:
             )
         if self.algorithm == "Eluder":
             arguments.setdefault("episodes", self.episodes)
-        try:
-            inspect.signature(ALGORITHMS[self.algorithm]).bind(**arguments)
-        except TypeError as error:
-            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
         grid = env.grid.tolist() if isinstance(env, envs.ActionGrid) else None
         whole = replace(self, arguments=arguments, action_grid=grid)._describe(env)
         agent = whole.make_agent()
@@ -182,10 +184,7 @@ class RunConfig:
 
     def _complete_method(self) -> Self:
         testbed, noise = self.make_testbed()
-        try:
-            method = self.make_method(seed=0)
-        except TypeError as error:
-            raise InputError(f"the arguments do not fit {self.algorithm}: {error}.") from error
+        method = self.make_method(seed=0)
         method.check(testbed.holds | ({"noiseless"} if noise == "none" else set()))
         return self
 
@@ -222,6 +221,14 @@ class RunConfig:
         return replace(self, features=config, function_class=chosen)
 
 
+def check_fields(data: Mapping[str, Any], known: Sequence[str]) -> None:
+    """An InputError for fields that are none of these, with a hint at what may have been meant."""
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        hint = did_you_mean(unknown[0], [*(f"arguments.{name}" for name in by_name()), *known])
+        raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join(known)}.{hint}")
+
+
 def _check(name: str, value: Any, kind: type, wanted: str) -> None:
     if not isinstance(value, kind):
         raise InputError(f"{name} is {value!r}; pass {wanted}.")
@@ -230,16 +237,23 @@ def _check(name: str, value: Any, kind: type, wanted: str) -> None:
 def _find_method(name: str) -> Any:
     """A method of `fpi.baselines`, which stands above and is named here only, or one of your own as "module:Class"."""
     module, _, kind = name.rpartition(":")
-    methods = importlib.import_module("fpi.baselines").METHODS
+    baselines = importlib.import_module("fpi.baselines")
+    methods = baselines.METHODS
     if not module and name not in methods:
         raise InputError(
             f"algorithm is {name!r}; choose one of {', '.join(ALGORITHMS)}. To compare with, on testbeds, there are "
             f"{', '.join(methods)}, and your own: module:Class."
         )
     try:
-        return getattr(importlib.import_module(module), kind) if module else methods[name]
+        found = getattr(importlib.import_module(module), kind) if module else methods[name]
     except (ImportError, AttributeError) as error:
         raise InputError(f"the method {name} cannot be imported: {error}. Write module:Class.") from error
+    if not (isinstance(found, type) and issubclass(found, baselines.Method)):
+        raise InputError(
+            f"{name} is not a method: that is a class derived from fpi.baselines.Method, with `run` and a `seed`. "
+            "fpi.check_method looks whether one of your own keeps to the rules."
+        )
+    return found
 
 
 def _testbed(env: Env) -> Testbed | None:

@@ -54,6 +54,21 @@ def _digits(*numbers: float) -> int:
     return max(1, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
 
 
+def over_seeds(interval: Interval, values: ArrayLike) -> str:
+    """An interval as text, and no interval where all seeds gave one number: such seeds tell nothing about spread.
+
+    `values`: what every seed gave.
+    """
+    numbers = np.asarray(values, np.float64)
+    if np.ptp(numbers) > 0:
+        return str(interval)
+    return f"{interval.estimate:.{_digits(interval.estimate)}f} in {_all_seeds(numbers.size)}"
+
+
+def _all_seeds(number: int) -> str:
+    return "one seed" if number == 1 else f"all {number} seeds"
+
+
 def student_interval(values: ArrayLike) -> Interval:
     """The mean over seeds (rows) with Student's interval, which is infinite for one."""
     rows = np.asarray(values, np.float64)
@@ -109,7 +124,9 @@ class Difference:
     def __str__(self) -> str:
         seeds, (mean, low, high) = len(self.gaps), self.interval
         if seeds > 1 and not self.gaps.any():
-            return f"equal in all {seeds} seeds"
+            return f"equal in {_all_seeds(seeds)}"
+        if seeds > 1 and np.ptp(self.gaps) == 0:
+            return f"{mean:+.{_digits(mean)}f} in {_all_seeds(seeds)}"
         n = _digits(mean, low, high)
         likely = f"95% CI {low:+.{n}f} to {high:+.{n}f}" if seeds > 1 else "no CI from one seed"
         side, count = ("below", self.gaps < 0) if mean < 0 else ("above", self.gaps > 0)

@@ -16,7 +16,7 @@ from fpi import _files
 from fpi.errors import FpiError, InputError
 from fpi.experiment.study import SEPARATOR, Claim, Study, check_runs
 from fpi.rate_studies import MANY, cost, theorem1, theorem2
-from fpi.run_config import RunConfig
+from fpi.run_config import RunConfig, check_fields
 
 SIZES = ("quick", "default", "full")
 EPISODES = 55_000  # of the paper's figure
@@ -216,7 +216,7 @@ def read(path: Path, trust: bool = False) -> Study:
 
     An environment "module:Name" imports that module, which runs its code: only for files that are trusted.
     """
-    takes = "It takes a TOML file, as in docs/reproduce.md."
+    takes = 'It takes a TOML file; "Reproducing the paper\'s experiments" in the documentation shows one.'
     try:
         content = tomllib.loads(_files.read_bytes(_files.resolved(path), MOST_BYTES).decode())
         if not _files.is_flat(content):
@@ -241,10 +241,7 @@ def read(path: Path, trust: bool = False) -> Study:
 
 def from_data(name: str, content: Mapping[str, Any]) -> Study:
     """The study that a TOML file describes."""
-    known = {each.name for each in fields(RunConfig)}
-    unknown = sorted(set(content) - known - set(_OWN))
-    if unknown:
-        raise InputError(f"{', '.join(unknown)}: unknown field; expected one of {', '.join([*_OWN, *sorted(known)])}.")
+    check_fields(content, [*_OWN, *(each.name for each in fields(RunConfig))])
     common = {key: value for key, value in content.items() if key not in _OWN}
     differing = content.get("settings", {"only": {}})
     if not (isinstance(differing, dict) and differing and all(isinstance(each, dict) for each in differing.values())):

@@ -145,7 +145,10 @@ def learn(
     """Play and learn; see `fpi.PAC.learn`."""
     check_whole("episodes", episodes)
     if callback is not None and not callable(callback):
-        raise InputError(f"callback is {shown(callback)}; pass a function, which gets an fpi.training.Episode.")
+        raise InputError(
+            f"callback is {shown(callback)}; pass a function, which gets an fpi.training.Episode. "
+            "For several, pass one that calls them: lambda episode: any([each(episode) for each in callbacks])."
+        )
     env = with_grid(env, learner)
     whole = cast(TrajectoryLearner, learner) if getattr(learner, "whole_episodes", False) else None
     rows: list[tuple[float, int, int, int]] = []

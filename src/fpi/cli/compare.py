@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import STOPPED, app
+from fpi.cli.main import STOPPED, PlainHelp, app
 from fpi.cli.options import Workers, flag, look_here, option
 from fpi.errors import InputError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 QUICK_SEEDS, QUICK_EPISODES, QUICK_LONG = 3, 500, 2_000
 
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+group = typer.Typer(cls=PlainHelp, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(group, name="compare")
 
 
@@ -48,7 +48,11 @@ def table_1(
     ] = None,
     testbed: Annotated[
         list[str] | None,
-        typer.Option(help="Only this testbed; may be repeated.", metavar="NAME", show_default="all"),
+        typer.Option(
+            help="Only this testbed: hubs, corridor, sea, trap, gate, slip or bandit; may be repeated.",
+            metavar="NAME",
+            show_default="all",
+        ),
     ] = None,
     backend: Annotated[
         Literal["local", "ray"], option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", None)
@@ -167,9 +171,7 @@ def _report(plan: Study, place: Path) -> None:
     from fpi.report import comparison
 
     cells = read(place)
-    console.show_columns(
-        "Table 1, measured: the most that each took on any testbed", table1.HEADS, table1.summary(cells)
-    )
+    console.show_columns("Table 1, measured: the most that each took on any testbed", *table1.summary(cells))
     for world in dict.fromkeys(cell.world for cell in cells):
         title = f"{world}: {table1.WORLDS[world].why}; steps to a held-out gap, {len(plan.seeds)} seeds"
         console.show_columns(title, table1.WORLD_HEADS, table1.world_rows(cells, world))

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_Rules: TypeAlias = tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
+
 # Errors and advice of the library are written for Python; here people type options.
-_TYPED_INSTEAD: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+_TYPED_INSTEAD: _Rules = (
     (r"Wrap the environment: fpi\.ActionGrid\(env, points=(\d+)\).*?\.\.\..*?\.", r"Give --action-grid \1."),
     (r"reward_range=\((\S+), (\S+)\)", r"--reward-range \1 \2"),
     (r"gymnasium\.make\(id, ([^()]+)\)", lambda found: _env_args(found[1])),
@@ -25,6 +27,21 @@ _TYPED_INSTEAD: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 )
 
 
+# In a study people wrote a TOML file.
+_WRITTEN_INSTEAD: _Rules = (
+    (r"Wrap the environment: fpi\.ActionGrid\(env, points=(\d+)\).*?\.\.\..*?\.", r"Write action_grid = \1."),
+    (r"reward_range=\((\S+), (\S+)\)", r"arguments.reward_range = [\1, \2]"),
+    (r"gymnasium\.make\(id, ([^()]+)\)", lambda found: f"env_args = {{{_toml(found[1])}}}"),
+    (r"\bhorizon=(\d+)", r"arguments.horizon = \1"),
+    (r"\bgive the horizon", "give arguments.horizon"),
+    (r"\bthe class LinearBall", 'function_class.type = "LinearBall"'),
+)
+
+
+def _toml(arguments: str) -> str:
+    return arguments.replace("=False", "=false").replace("=", " = ")
+
+
 def _env_args(arguments: str) -> str:
     """Arguments of gymnasium.make as options, whose values are JSON."""
     return " ".join(f"--env-arg {each.replace('=False', '=false')}" for each in arguments.split(", "))
@@ -32,8 +49,17 @@ def _env_args(arguments: str) -> str:
 
 def in_options(text: str) -> str:
     """A text of the library in words of the command line."""
-    for python, typed in _TYPED_INSTEAD:
-        text = re.sub(python, typed, text)
+    return _reworded(text, _TYPED_INSTEAD)
+
+
+def in_toml(text: str) -> str:
+    """A text of the library in words of a TOML file."""
+    return _reworded(text, _WRITTEN_INSTEAD)
+
+
+def _reworded(text: str, rules: _Rules) -> str:
+    for python, instead in rules:
+        text = re.sub(python, instead, text)
     return text
 
 

@@ -19,7 +19,26 @@ from fpi.errors import FpiError
 STOPPED = 130  # what shells report after Ctrl-C
 
 
-class Commands(TyperGroup):
+class PlainHelp(TyperGroup):
+    """Lists --help as the flag that it is, here and at every command below."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _as_flag(super().get_help_option(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _as_flag(command.get_help_option(ctx))
+        return command
+
+
+def _as_flag(option: Any) -> Any:
+    if option is not None:
+        option.metavar = " "  # as in `fpi.cli.options.flag`
+    return option
+
+
+class Commands(PlainHelp):
     """Every error that is raised on purpose becomes one line."""
 
     def invoke(self, ctx: Any) -> Any:

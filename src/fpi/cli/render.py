@@ -43,4 +43,5 @@ def render(
     env = remembered_environment(*choice, render_mode="rgb_array")
     with console.waiting("playing and drawing"), extras_named(environment or str(model)):
         count = gif.write_gif(out, gif.frames(agent, env, episodes, seed), fps or gif.usual_fps(env))
-    console.say(f"{count:,} pictures of {episodes:,} episodes are in {out}. Any web browser shows them.")
+    told = f"{count:,} picture{'s' if count > 1 else ''} of {episodes:,} episode{'s' if episodes > 1 else ''}"
+    console.say(f"{told} in {out}. Any web browser shows them; equal pictures in a row are one, shown for longer.")

@@ -12,7 +12,7 @@ import typer
 
 from fpi.cli.main import STOPPED, app
 from fpi.cli.options import flag, option
-from fpi.errors import InputError
+from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
     from fpi.experiment import Study
@@ -87,6 +87,8 @@ def reproduce(
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     warnings.filterwarnings("ignore", ".*maximum and minimum values are equal", UserWarning)  # testbeds of one state
     plan = _study(study, quick, full, trust).resized(seeds, episodes)
+    if study.endswith(".toml"):
+        _check_own(plan)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     for line in _opening(plan, engine, place):
         console.say(line)
@@ -149,6 +151,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
     from fpi.cli.study_report import write_report
     from fpi.experiment import speed
     from fpi.report import read, summarise
+    from fpi.report.results import uncounted
 
     found = read(out)
     summary = summarise(study, found)
@@ -158,9 +161,11 @@ def _report(study: Study, engine: str, out: Path) -> None:
             summary["speed"] = speed.measure(study, out)
     _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
-        typer.echo(f"Warning: {told}", err=True)
+        typer.echo(f"Warning: {console.in_toml(told)}", err=True)
     if study.settings:
         _show_settings(study, summary)
+        if told := uncounted(found):
+            console.say(f"{told}\n")
         rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
         console.show_columns("Steps per second and core", ("what ran", "steps"), rows)
     _show_claims(summary["claims"])
@@ -181,12 +186,13 @@ def _warnings(results: Results) -> Iterator[str]:
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:
     from fpi.cli.console import show_columns
-    from fpi.statistics import Interval
+    from fpi.statistics import Interval, over_seeds
 
     rows = []
     for name, each in summary["settings"].items():
-        bands = (str(Interval(**each["last"][kind])) for kind in ("mean", "iqm"))
-        rows.append([name, *bands, "" if each["stale"] is None else f"{each['stale']:.1%}"])
+        last = each["last"]
+        bands = (over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm"))
+        rows.append([name, *bands, "not counted" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
 
@@ -214,6 +220,18 @@ def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
     if any(setting.is_method for setting in own.settings.values()):
         raise InputError(f"{name} names methods to compare with: `fpi compare table1 --method` runs those.")
     return own
+
+
+def _check_own(study: Study) -> None:
+    """What does not fit is told before anything is begun, in the words of the file."""
+    from fpi.cli.console import in_toml
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come again when the study is run
+            study.complete()
+    except FpiError as error:
+        raise type(error)(in_toml(str(error))) from error
 
 
 def _backend(name: str, address: str | None, workers: int | None) -> Backend:

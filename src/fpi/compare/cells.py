@@ -31,6 +31,8 @@ class Cell:
     holds: frozenset[str]
     seeds: tuple[int, ...]
     runs: tuple[Run, ...]
+    size: str = "full"
+    """Of the study."""
 
     @property
     def access(self) -> str:
@@ -72,12 +74,46 @@ class Cell:
         return not self.gap <= FAILED
 
     @property
+    def too_short(self) -> bool:
+        """Whether a failure says nothing yet, and a larger size may tell: there is no policy, or its theorem covers
+        this and it was still learning. Without a theorem nothing promises that more steps would help.
+        """
+        unfinished = math.isnan(self.gap) or (self._covered and self.still_learning)
+        return self.failed and unfinished and bool(self._larger)
+
+    @property
+    def still_learning(self) -> bool:
+        """Whether most runs of an online method stored more in the second half of their steps."""
+        grew = []
+        for run in self.runs:
+            steps, numbers = run.rows["steps"], run.rows["numbers"]
+            half = max(0, int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1)
+            grew.append(numbers[-1] > numbers[half])
+        return self.online and bool(np.mean(grew) > 0.5)
+
+    @property
+    def _covered(self) -> bool:
+        return self.verdict in ("yes", "scaled constants")
+
+    @property
+    def _larger(self) -> str:
+        """What to do for more steps; planners have as many in the quick size as in the default one."""
+        if self.size == "quick" and self.online:
+            return "leave out --quick"
+        return "" if self.size == "full" else "give --full"
+
+    @property
     def why(self) -> str:
         """The reason for a failure, as far as theorems tell."""
+        steps, advice = f"{self.last('steps'):,.0f} steps", f"; {self._larger}" if self.too_short else ""
         if math.isnan(self.gap):
-            return "no policy within its budget"
-        if self.verdict in ("yes", "scaled constants"):
-            return "its theorem promises less at this size"
+            return f"no policy within {steps}{advice}"
+        if self.too_short:
+            return f"{steps} are too few at this size{advice}"
+        if self._covered:
+            return (
+                f"still learning after {steps}" if self.still_learning else f"its accuracy is coarser than {FAILED:g}"
+            )
         return self.verdict
 
 
@@ -95,7 +131,8 @@ def read(folder: Path) -> list[Cell]:
         if done:
             world, _, row = name.rpartition(SEPARATOR)
             method = setting.make_method(0)
-            cells.append(Cell(world, row, method, facts(testbed, noise), tuple(done), tuple(done.values())))
+            holds = facts(testbed, noise)
+            cells.append(Cell(world, row, method, holds, tuple(done), tuple(done.values()), study["size"]))
     return cells
 
 

@@ -132,12 +132,12 @@ def table1(size: str, methods: Sequence[str] = ()) -> Study:
 
 # --- tables and files -------------------------------------------------------------------------------------------------
 
-HEADS = ("method", "access", "constants", "Gate gap", "seconds", "restores", "numbers stored")
 WORLD_HEADS = ("method", "theorem", *(f"to {gap:g}" for gap in GAPS), "gap", "steps", "regret", "late loss")
 
 
-def summary(cells: Sequence[Cell]) -> list[tuple[str, ...]]:
-    """A row per method: what it may do, and what it costs at most on any testbed."""
+def summary(cells: Sequence[Cell]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads, and a row per method: what it may do, what it loses on Gate, what it costs at most on any testbed."""
+    gate_head = ("Gate gap",) if any(cell.world == "gate" for cell in cells) else ()
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(cell.row for cell in cells):
         own = [cell for cell in cells if cell.row == name]
@@ -148,13 +148,13 @@ def summary(cells: Sequence[Cell]) -> list[tuple[str, ...]]:
                 name,
                 own[0].access,
                 {"theory": "sound", "none": "no theorem"}.get(own[0].method.constants, "scaled"),
-                gate,
+                *(gate for _ in gate_head),
                 f"{most['seconds']:.1f}",
                 f"{most['restores']:,.0f}",
                 f"{most['numbers']:,.0f}",
             )
         )
-    return rows
+    return ("method", "access", "constants", *gate_head, "seconds", "restores", "numbers stored"), rows
 
 
 def world_rows(cells: Sequence[Cell], world: str) -> list[tuple[str, ...]]:
@@ -192,9 +192,15 @@ def failures(cells: Sequence[Cell]) -> tuple[tuple[str, ...], list[tuple[str, ..
         marks = []
         for world in worlds:
             cell = found.get((name, world))
-            marks.append("not run" if cell is None else f"FAILS: {cell.why}" if cell.failed else "ok")
+            marks.append("not run" if cell is None else _mark(cell))
         rows.append((name, *marks))
     return ("method", *worlds), rows
+
+
+def _mark(cell: Cell) -> str:
+    if not cell.failed:
+        return "ok"
+    return f"{'too short' if cell.too_short else 'FAILS'}: {cell.why}"
 
 
 def scaled(cells: Sequence[Cell]) -> str:

@@ -103,7 +103,7 @@ def get(name: str, action_grid: ArrayLike | None = None) -> CompiledEnv:
     if not isinstance(name, str) or name not in _KNOWN:
         raise InputError(
             f"{shown(name)} has no compiled environment; there are {', '.join(known())}. Use Gymnasium's own, or write "
-            "one and register it: docs/compiled.md shows how."
+            'one and register it: "Compiled environments" in the documentation shows how.'
         )
     if action_grid is None:
         return _KNOWN[name]

@@ -45,10 +45,10 @@ class OneHot(Sparse):
     @classmethod
     def for_env(cls, env: Env) -> Self:
         """One feature per state number of `env`."""
-        space = env.observation_space
+        actions, space = action_count(env), env.observation_space
         if not isinstance(space, spaces.Discrete):
             raise InputError(f"one-hot features need numbered states, but the observations are {space}. Use tiles.")
-        return cls(int(space.start + space.n), action_count(env))
+        return cls(int(space.start + space.n), actions)
 
     def key(self, observation: Any, stage: int = 0) -> int:
         """The number of the state."""

@@ -25,7 +25,7 @@ def shares(results: Results, series: str, title: str) -> list[Chart]:
 
     def axis(settings: Sequence[Setting]) -> dict[str, Any]:
         top = max(0.01, *(float(setting.curve(series)[1].high.max()) for setting in settings))
-        return {"title": {"text": title}, "range": (-0.04 * top, 1.04 * top), "tickformat": ".0%"}
+        return {"title": {"text": title}, "range": (-0.04 * top, 1.04 * top), "tickformat": ".2~%"}
 
     return _bands(results, series, axis, ".1%")
 
@@ -94,7 +94,8 @@ def _curve(setting: Setting, series: str, colour: str, form: str) -> list[dict[s
         "y": _plain(mean),
         "line": {"color": colour, "width": 2},
         "customdata": _plain(np.stack([low, high], axis=1)),
-        "hovertemplate": f"%{{y:{form}}} (%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})",
+        "hovertemplate": f"%{{y:{form}}}"
+        + (f" (%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})" if (low < high).any() else ""),
     }
     return [both | shade, both | line]
 

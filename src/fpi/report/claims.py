@@ -15,7 +15,7 @@ from fpi.errors import InputError
 from fpi.experiment.study import Claim, Study
 from fpi.report import rates
 from fpi.report.rates import Rate
-from fpi.report.results import Results, Setting
+from fpi.report.results import STALE_COUNTED, Results, Setting
 from fpi.statistics import Difference, bootstrap_interval, interquartile_mean, student_interval
 
 HOLDS, CONTRADICTED, UNKNOWN = "holds", "contradicted", "not shown"
@@ -97,7 +97,7 @@ def _stale(found: Found, setting: str, low: float, high: float) -> tuple[str, st
     """So large a share of the stored returns no longer belongs to the policy, at the end of the run."""
     shares = found[setting].stale
     if shares is None:
-        return f"{UNKNOWN}: not measured", "this algorithm keeps no record of suffixes"
+        return f"{UNKNOWN}: not measured", f"stale data are counted {STALE_COUNTED}"
     inside = ((shares >= low) & (shares <= high)).all()
     least, most = f"{shares.min():.1%}", f"{shares.max():.1%}"
     share = least if least == most else f"{least} to {most}"

@@ -45,10 +45,7 @@ def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
         axes.grid(lw=0.4, alpha=0.6)
     for axes in panels[len(worlds) :]:
         axes.remove()
-    handles = {
-        label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    figures.legend_beside(figure, loc="outside lower center", ncols=5, fontsize=8)
     figures.save(
         figure,
         path,
@@ -110,7 +107,7 @@ def write_page(cells: Sequence[Cell], folder: Path, title: str, about: str, lead
     picture = base64.b64encode((folder / "gaps.png").read_bytes()).decode()
     heads, rows = table1.failures(cells)
     page = Page()
-    page.add("table", "The methods", TABLE_TEXT, _table(table1.HEADS, table1.summary(cells)))
+    page.add("table", "The methods", TABLE_TEXT, _table(*table1.summary(cells)))
     image = f'<img alt="gap against steps" width="100%" src="data:image/png;base64,{picture}">'
     page.add("gaps", "Gap against steps", "", image)
     for world in dict.fromkeys(cell.world for cell in cells):
@@ -129,10 +126,12 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 TABLE_TEXT = (
-    "What each method may do, whether it uses the constants of its theorem, what its policy loses on Gate, and the "
-    "most that it took on any testbed: seconds of a processor, restores, numbers stored at a time. Medians over seeds."
+    "What each method may do, whether it uses the constants of its theorem, what its policy loses on Gate if that was "
+    "played, and the most that it took on any testbed: seconds of a processor, restores, numbers stored at a time. "
+    "Medians over seeds."
 )
 FAILURES_TEXT = (
     f"A method fails where the policy it ends with loses more than {FAILED:g}, the median over seeds. The "
-    "reason is computed: from what the testbed declares and what the method's theorem needs."
+    "reason is computed: from what the testbed declares and what the method's theorem needs. Too short: its theorem "
+    "covers the testbed, and it was still learning when its steps ended."
 )

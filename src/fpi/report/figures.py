@@ -95,9 +95,9 @@ def learning_curves(results: Results) -> Figure:
             axes.plot(episodes, mean, color=colour, lw=1.5, label=setting.label)
         axes.set(title=name, xlabel="Episode", ylabel="Reward", ylim=reward_limits(settings), xlim=(0, None))
         axes.grid(lw=0.4, alpha=0.6)
-        axes.legend(frameon=False, loc="lower right")
     for axes in panels[len(shown) :]:
         axes.remove()
+    legend_beside(figure, loc="outside right center")
     figure.supxlabel(caption(results), fontsize=9, color=GREY)
     figure.suptitle(results.study["title"].replace("$", r"\$"))
     return figure
@@ -134,6 +134,12 @@ def rates(results: Results) -> Figure:
     figure.supxlabel(f"Means over {seeds} seeds; shaded: 95% bootstrap interval over seeds.", fontsize=9, color=GREY)
     figure.suptitle(results.study["title"].replace("$", r"\$"))
     return figure
+
+
+def legend_beside(figure: Figure, **how: Any) -> None:
+    """One legend for all panels, each label once, where it hides no data."""
+    lines = {label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines.keys(), frameon=False, **how)
 
 
 def curve_colours(labels: Sequence[str]) -> dict[str, str]:

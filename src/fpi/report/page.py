@@ -15,7 +15,7 @@ from fpi._files import write_bytes
 from fpi.errors import importing
 from fpi.report import charts, figures, tables
 from fpi.report.charts import Chart
-from fpi.report.results import Results
+from fpi.report.results import Results, uncounted
 
 
 @dataclass
@@ -90,7 +90,8 @@ def compose(found: Results, films: Sequence[Path], plotly: str) -> str:
             charts.rewards(found),
         )
     page.add("numbers", "In numbers", RESULTS_TEXT, tables.numbers(found))
-    page.add_charts("stale", "Stale data", STALE_TEXT, charts.shares(found, "stale", "stale share"))
+    stale = " ".join(filter(None, (STALE_TEXT, uncounted(found))))
+    page.add_charts("stale", "Stale data", stale, charts.shares(found, "stale", "stale share"))
     page.add_charts(
         "frozen", "Decisions at covered states", FROZEN_TEXT, charts.shares(found, "covered_share", "covered share")
     )
@@ -131,8 +132,8 @@ POLICY_TEXT = (
 )
 RESULTS_TEXT = (
     "Return over the last tenth of the episodes. IQM is the mean of the middle half of the seeds; in brackets 95% "
-    "bootstrap intervals over seeds. With few seeds these are too narrow, so claims that compare two settings are "
-    "decided by the differences between runs of the same seed."
+    "bootstrap intervals over seeds, where these differ. With few seeds they are too narrow, so claims that compare "
+    "two settings are decided by the differences between runs of the same seed."
 )
 
 
@@ -140,14 +141,15 @@ def lead(found: Results) -> str:
     """One sentence on what was run."""
     study = found.study
     done = sum(1 for _ in found.runs)
+    name = f"Study {study['name']}" + (".toml" if study["size"] == "own" else f", size {study['size']}")
     if not found.asked:
-        return f"Study {study['name']}, size {study['size']}."
+        return f"{name}."
     lengths = sorted({setting.config["episodes"] for setting in found.settings})
     episodes = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
     runs = f"{done} runs" if done == found.asked else f"{done} of {found.asked} runs, the others are unfinished"
     return (
-        f"Study {study['name']}, size {study['size']}: {len(found.settings)} settings × {len(study['seeds'])} seeds × "
-        f"{episodes} episodes. {runs}, made with the {study['engine']} engine."
+        f"{name}: {len(found.settings)} settings × {len(study['seeds'])} seeds × {episodes} episodes. {runs}, made "
+        f"with the {study['engine']} engine."
     )
 
 

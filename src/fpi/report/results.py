@@ -186,6 +186,16 @@ class Results:
         return figures.rates(self) if self.summary.get("rates") else figures.learning_curves(self)
 
 
+STALE_COUNTED = "only for PAC with tiles or one-hot features, without hindsight"
+
+
+def uncounted(results: Results) -> str:
+    """A sentence on the settings whose stale data nobody counted; empty if there are none."""
+    names = [f"`{setting.name}`" for setting in results.settings if setting.runs and setting.stale is None]
+    which = "here" if len(names) == len(results.settings) else f"for {', '.join(names)}"
+    return f"Stale data are not counted {which}, {STALE_COUNTED}." if names else ""
+
+
 def read(folder: str | os.PathLike[str]) -> Results:
     """Read a folder of results; runs that are not finished are left out."""
     place = as_path(folder, "the folder")

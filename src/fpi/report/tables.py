@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from fpi.report.results import Results
-from fpi.statistics import Interval
+from fpi.statistics import Interval, over_seeds
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -94,8 +94,7 @@ def numbers(results: Results) -> str:
     rows = [
         (
             f"<code>{escape(name)}</code>",
-            str(Interval(*map(last["mean"].get, Interval._fields))),
-            str(Interval(*map(last["iqm"].get, Interval._fields))),
+            *(over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm")),
             str(len(last["per_seed"])),
         )
         for name, last in ((name, found["last"]) for name, found in results.summary.get("settings", {}).items())
