@@ -19,26 +19,32 @@ from fpi.errors import ModelFileError
 LEARNED = 12  # episodes: a small file is mutated more thoroughly
 
 
+SEEN = {"PAC, tiles, gymnasium": np.zeros(4), "ModelFPI, a table": 0}
+"""Whose files are damaged, and an observation to ask about."""
+
+
 def run(damaged: int, lies: int, seed: int = 0) -> Iterator[Outcome]:
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "agent.fpi")
-        agent = victim.LEARNERS["PAC, tiles, gymnasium"][0]()
-        victim.LEARNERS["PAC, tiles, gymnasium"][1](agent, LEARNED, 0)
-        agent.save(path)
-        whole = path.read_bytes()
-        outcome = Outcome("Damaged model files")
-        for _ in range(damaged):
-            path.write_bytes(mutate(whole, chance))
-            outcome.note(_trouble(path, whole))
-        yield outcome
-        path.write_bytes(whole)
-        tensors, meta = model_files.read(path)
-        outcome = Outcome("Model files that lie")
-        for _ in range(lies):
-            _lie(path, tensors, meta, chance)
-            outcome.note(_trouble(path, None))
-        yield outcome
+    for name, observation in SEEN.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "agent.fpi")
+            make, learn = victim.LEARNERS[name]
+            agent = make()
+            learn(agent, LEARNED, 0)
+            agent.save(path)
+            whole = path.read_bytes()
+            outcome = Outcome(f"Damaged model files, {name}")
+            for _ in range(damaged // len(SEEN)):
+                path.write_bytes(mutate(whole, chance))
+                outcome.note(_trouble(path, whole, observation))
+            yield outcome
+            path.write_bytes(whole)
+            tensors, meta = model_files.read(path)
+            outcome = Outcome(f"Model files that lie, {name}")
+            for _ in range(lies // len(SEEN)):
+                _lie(path, tensors, meta, chance)
+                outcome.note(_trouble(path, None, observation))
+            yield outcome
 
 
 def mutate(whole: bytes, chance: random.Random) -> bytes:
@@ -63,11 +69,11 @@ def mutate(whole: bytes, chance: random.Random) -> bytes:
     return bytes(content)
 
 
-def _trouble(path: Path, whole: bytes | None) -> str | None:
+def _trouble(path: Path, whole: bytes | None, observation: Any) -> str | None:
     """What went wrong when an altered file was read; if the whole one is given, no other may be taken for good."""
     try:
         agent = fpi.load(path)
-        agent.predict(np.zeros(4), 0)
+        agent.predict(observation, 0)
     except ModelFileError as error:
         return None if str(path) in str(error) else f"the file is not named: {error}"
     except BaseException as error:

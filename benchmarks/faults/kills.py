@@ -20,7 +20,7 @@ from fpi.errors import SaveError
 
 EVERY = 5  # episodes between two checkpoints
 LONGEST = 0.2  # seconds until the first kill of a run
-KILLED = ("PAC, tiles, gymnasium", "Regret, tiles, gymnasium", "PAC, tiles, engine=compiled")
+KILLED = ("PAC, tiles, gymnasium", "Regret, tiles, gymnasium", "PAC, tiles, engine=compiled", "ModelFPI, a table")
 
 
 def run(kills: int, full_disks: int) -> Iterator[Outcome]:

@@ -72,6 +72,30 @@ def _eluder() -> Any:
     return fpi.Eluder(known, actions=2, horizon=HORIZON, scale=1e-4, episodes=EPISODES)
 
 
+def _lake() -> Any:
+    return gym.make("FrozenLake-v1", is_slippery=False)
+
+
+def _table_model() -> Any:
+    return fpi.ModelFPI.for_env(_lake(), horizon=HORIZON)
+
+
+def _in_the_lake(agent: Any, episodes: int, seed: int | None) -> None:
+    agent.learn(_lake(), episodes, seed)
+
+
+def _swing() -> Any:
+    return gym.make("Pendulum-v1", max_episode_steps=HORIZON)
+
+
+def _smooth_model() -> Any:
+    return fpi.ModelFPI.for_env(_swing(), window=3)
+
+
+def _on_the_swing(agent: Any, episodes: int, seed: int | None) -> None:
+    agent.learn(_swing(), episodes, seed)
+
+
 def _in_gymnasium(agent: Any, episodes: int, seed: int | None) -> None:
     agent.learn(gym.make("CartPole-v1"), episodes, seed)
 
@@ -93,8 +117,11 @@ LEARNERS: dict[str, tuple[Callable[[], Any], Learn]] = {
     "PAC, tiles, compiled": (_pac, _in_compiled_code),
     "Regret, tiles, compiled": (_regret, _in_compiled_code),
     "PAC, tiles, engine=compiled": (_pac, _by_name),
+    "ModelFPI, a table": (_table_model, _in_the_lake),
+    "ModelFPI, smooth": (_smooth_model, _on_the_swing),
 }
-LENGTH = {"PAC, tiles, compiled": 6_000, "Regret, tiles, compiled": 3_000}  # episodes, where they are quick
+LENGTH = {"PAC, tiles, compiled": 6_000, "Regret, tiles, compiled": 3_000, "ModelFPI, smooth": 12}
+"""Episodes, where they are quick or slow."""
 
 
 def episodes_of(name: str) -> int:
