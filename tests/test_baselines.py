@@ -236,6 +236,8 @@ def test_suplinucb_stops_where_its_rounds_end():
     with pytest.raises(InputError, match="made for 20 episodes"):
         learner.learn(testbed.env(), 1)
     assert learner.episodes == 20
+    run = baselines.play(baselines.SupLinUCBMethod(rounds=20), testbed, seed=0, steps=30)  # more than it was made for
+    assert len(run.losses) == 20 and not np.isnan(run.gap)
 
 
 def test_the_example_runs():

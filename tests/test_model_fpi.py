@@ -393,6 +393,8 @@ def test_toy_text_is_solved_exactly(name, best):
     assert fpi.evaluate(agent, env, 1).mean == best
     why = agent.explain(env.reset(seed=0)[0], 0)
     assert why.exact and why.values.max() == best and "exact" in str(why)
+    with pytest.raises(InputError, match="nothing to report"):
+        agent.report()
 
 
 def test_a_slope_is_climbed_in_a_few_episodes(slope_agent):

@@ -265,10 +265,13 @@ class ModelFPI(Agent):
 
     def report(self) -> ModelReport:
         """What the model is worth; it takes two episodes, and a fit without the last one."""
-        if self.episodes < 2 or isinstance(self.plan, TablePlan) or self.plan is None:
+        if isinstance(self.plan, TablePlan):
             raise InputError(
-                "a report takes observations that are vectors, a model, and two episodes. Learn more first."
+                "states are numbered here, and the model is a table of what was seen: it is off nowhere, and there is "
+                "nothing to report. explain says whether its values are exact."
             )
+        if self.episodes < 2 or self.plan is None:
+            raise InputError("a report takes a model and two episodes: the others predict the last. Learn more first.")
         before = Experience(self.features, self.horizon, self.actions)
         before.episodes = self.datasets.episodes[:-1]
         plan = self._make_plan(before)

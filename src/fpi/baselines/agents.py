@@ -10,6 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from fpi.algorithms import PAC, Agent, Regret
@@ -177,6 +178,9 @@ class SupLinUCBMethod(_Bandit):
 
     rounds: int = 8_000
     explore: str = "widest"
+
+    def run(self, access: Online) -> Iterator[Policy]:
+        return islice(super().run(access), self.rounds)  # a policy a round; it ends there, whatever is left to spend
 
 
 @dataclass

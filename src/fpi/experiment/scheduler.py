@@ -91,8 +91,9 @@ def _play(
             lost[job] += 1
             if lost[job] > RETRIES:
                 raise RunFailed(
-                    f"{job.id} lost its worker {lost[job]} times in a row, possibly for lack of memory. "
-                    "Progress is saved: the same command continues."
+                    f"{job.id} lost its worker {lost[job]} times in a row, possibly for lack of memory; or a script "
+                    'calls run_study outside of `if __name__ == "__main__":`, and workers run it as well. Progress is '
+                    "saved: the same command continues."
                 )
             waiting.appendleft(job)
             continue
