@@ -515,3 +515,8 @@ def test_cartpole_is_solved_with_nothing_set_by_hand():
     agent = fpi.ModelFPI.for_env(env)
     stopped = agent.learn(env, 12, seed=0, callback=lambda episode: episode.total_reward >= 500)
     assert len(stopped) < 12
+
+
+def test_a_table_that_no_memory_holds_is_refused():
+    with pytest.raises(InputError, match="10,000,000 states, 4 actions and 12 stages holds a value for each"):
+        fpi.ModelFPI(Observations(states=10**7), actions=4, horizon=12)

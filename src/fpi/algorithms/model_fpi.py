@@ -108,6 +108,9 @@ class ModelExplanation:
         return f"action {self.action}; the state is {state}\n{rows}\n  {self.promise}"
 
 
+MOST_VALUES = 10**8  # of a table: 800 MB
+
+
 class ModelFPI(Agent):
     """Learns a deterministic environment from its transitions and plans in it by Frozen Policy Iteration.
 
@@ -129,6 +132,11 @@ class ModelFPI(Agent):
     def __init__(self, observations: Observations, settings: ModelSettings) -> None:
         if not isinstance(observations, Observations):
             raise InputError(f"{observations!r} does not describe observations: use fpi.ModelFPI.for_env(env).")
+        if (observations.states or 0) * settings.actions * settings.horizon > MOST_VALUES:
+            raise InputError(
+                f"a plan for {observations.states:,} states, {settings.actions:,} actions and {settings.horizon:,} "
+                f"stages holds a value for each, more than {MOST_VALUES:,}. Take a shorter horizon or fewer states."
+            )
         experience: Any = Experience(observations, settings.horizon, settings.actions)
         super().__init__(settings, experience)
         for name in ("scales", "angles"):
