@@ -640,6 +640,7 @@ def test_a_log_that_does_not_fit_is_refused(change):
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_page_runs(tmp_path, capsys):
     """As a file, since numba keeps compiled functions beside their source."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/compiled.md").read_text(), re.DOTALL)

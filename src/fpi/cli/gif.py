@@ -74,12 +74,10 @@ def usual_fps(env: Env) -> float:
 def write_gif(path: Path, pictures: Iterator[NDArray[np.uint8]], fps: float) -> int:
     """Write a GIF, whole or not at all; returns the number of its pictures, of which equal ones in a row are one."""
     import imageio.v3 as imageio
-    from PIL import Image
 
     with _files.replacing(path) as temporary:
         writer: Any = imageio.imopen(temporary, "w", plugin="pillow", extension=".gif")
         with writer as gif:
             for picture in pictures:
                 gif.write(picture, bits=8, duration=1000 / fps, loop=0)  # 256 colours at once: a third of the memory
-        with Image.open(temporary) as written:
-            return int(getattr(written, "n_frames", 1))
+        return imageio.improps(temporary, plugin="pillow", extension=".gif").n_images or 1

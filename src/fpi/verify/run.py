@@ -36,7 +36,7 @@ class Claim(NamedTuple):
 
 
 _FORMULAS = "every constant is what the paper's formula gives"
-_STEPS = "every step, its level and the datum stored are those of the pseudocode"
+_STEPS = "every step, its level and the datum stored are as written there"
 _REPORTS = "coverage, freezing indices, values and action sets are as defined"
 _LATE = "its bound is below what is trivially true after some 15,000 episodes, which quick runs do not have"
 
