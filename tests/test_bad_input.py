@@ -283,7 +283,7 @@ class LineInterrupt:
 def test_ctrl_c_at_any_line_leaves_a_usable_agent(file_of, algorithm, features):
     expected = file_of(trained(5, features, algorithm=algorithm))
     interrupted_in = set()
-    for moment in itertools.count(1, 11 if algorithm is fpi.PAC else 47):
+    for moment in itertools.count(1, 29 if algorithm is fpi.PAC else 131):
         agent, env = make_agent(features, algorithm), odd.Walk()
         interrupt = LineInterrupt(moment)
         try:
