@@ -255,6 +255,15 @@ def test_the_table_tells_the_share_of_frozen_decisions():
     assert np.mean(shares) > 0
 
 
+def test_a_module_of_the_current_folder_is_found_once_it_is_typed(folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    made = "gymnasium.register('Room-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=20)"
+    Path("own_room.py").write_text(f"import gymnasium\n{made}\n")
+    fpi_("check", "CartPole-v1")
+    assert "" not in sys.path
+    assert "Room-v0" in fpi_("check", "own_room:Room-v0")
+
+
 def test_features_are_chosen_by_the_observations():
     fpi_("train", "FrozenLake-v1", "--env-arg", "is_slippery=False", "--episodes", 3, "--out", "lake.fpi")
     assert fpi.load("lake.fpi").notes["train"]["env_args"] == {"is_slippery": False}

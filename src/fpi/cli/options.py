@@ -31,10 +31,16 @@ def flag(name: str, text: str, panel: str | None = None, **more: Any) -> Any:
     return typer.Option(name, help=text, metavar=" ", rich_help_panel=panel, show_default=False, **more)
 
 
-def look_here(typed: Any) -> Any:
-    """A module that was typed, as in module:Name, may lie in the current folder. Installed ones come first."""
-    if ":" in "".join(typed or ()) and "" not in sys.path:
+def import_from_here() -> None:
+    """Modules may lie in the current folder, too. Installed ones come first."""
+    if "" not in sys.path:
         sys.path.append("")
+
+
+def look_here(typed: Any) -> Any:
+    """A module that was typed, as in module:Name, may lie in the current folder."""
+    if ":" in "".join(typed or ()):
+        import_from_here()
     return typed
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fpi.cli.main import STOPPED, app
-from fpi.cli.options import flag, option
+from fpi.cli.options import flag, import_from_here, option
 from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
@@ -216,6 +216,8 @@ def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
         raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
         raise InputError("a study of your own has one size: leave --quick and --full out, use --seeds and --episodes.")
+    if trust:
+        import_from_here()
     own = studies.read(Path(name), trust)
     if any(setting.is_method for setting in own.settings.values()):
         raise InputError(f"{name} names methods to compare with: `fpi compare table1 --method` runs those.")
