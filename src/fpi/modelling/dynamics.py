@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.smooth import (
+from fpi.kernels.windows import Dynamics
+from fpi.modelling.calls import (
     choose_widest,
     factorise,
     log_likelihood,
@@ -21,7 +22,6 @@ from fpi.kernels.smooth import (
     solve_lower,
     solve_upper,
 )
-from fpi.kernels.windows import Dynamics
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.nets import separate
 from fpi.kernels.windows import Ends
+from fpi.modelling.calls import separate
 from fpi.modelling.known import make_net
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.nets import extend_net
+from fpi.modelling.calls import extend_net
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.windows import Dynamics, Ends, step
+from fpi.kernels.windows import Dynamics, Ends
+from fpi.modelling.calls import step
 from fpi.modelling.coordinates import Coordinates, choose_coordinates
 from fpi.modelling.dynamics import fit_dynamics
 from fpi.modelling.ends import fit_ends

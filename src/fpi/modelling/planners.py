@@ -15,8 +15,20 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.smooth import factorise, gram, product, similarities_of, solve_lower, solve_upper
-from fpi.kernels.windows import Stages, best_window, imagine, step, sweep, value_of
+from fpi.kernels.windows import Stages
+from fpi.modelling.calls import (
+    best_window,
+    factorise,
+    gram,
+    imagine,
+    product,
+    similarities_of,
+    solve_lower,
+    solve_upper,
+    step,
+    sweep,
+    value_of,
+)
 from fpi.modelling.known import add_to_net
 from fpi.modelling.model import SmoothModel
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.choose import best
-from fpi.kernels.nets import END, UNTRIED, sweep_table
+from fpi.kernels.nets import END, UNTRIED
+from fpi.modelling.calls import best, sweep_table
 from fpi.modelling.experience import Experience
 
 Floats = NDArray[np.float64]
