@@ -33,7 +33,7 @@ def at_home(monkeypatch):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["PAC, tiles, compiled", "Regret, tiles, gymnasium", "ModelFPI, smooth"])
+@pytest.mark.parametrize("name", ["PAC, tiles, compiled", "Regret, tiles, gymnasium"])
 def test_ctrl_c_from_another_process(name):
     sent, troubles = interrupts.press(name, 8, "", lambda: 2e-3)
     assert sent >= 8 and troubles == []

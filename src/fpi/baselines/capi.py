@@ -183,9 +183,11 @@ class CAPILiteral(CorePlanner):
     def _action(self, view: View, level: int, updates: int) -> int:
         """pi of a level after so many updates: the last one before which its core set did not cover the state."""
         done = self.updates[level]
-        covered = bisect_left(
-            range(updates), True, key=lambda i: widths(view.features, done[i].covered_before[view.stage]).max() <= 1
-        )
+
+        def covers(i: int) -> bool:
+            return bool(widths(view.features, done[i].covered_before[view.stage]).max() <= 1)
+
+        covered = bisect_left(range(updates), True, key=covers)
         if covered == 0:
             return 0
         last = done[covered - 1]
