@@ -978,8 +978,11 @@ ERRORS = {
         "not in --reward-range 0.0 1.0. Pass a wider one",
         "`fpi check Acrobot-v1`",
     ),
-    "no such setting": ("train CartPole-v1 --set delt=0.1", "--set delt: there is no setting of this name. Is delta"),
-    "no such feature": ("train CartPole-v1 --set features.tile=3", "Is features.tiles meant?"),
+    "no such setting": (
+        "train CartPole-v1 --set delt=0.1",
+        "--set delt: there is no setting of this name. Did you mean",
+    ),
+    "no such feature": ("train CartPole-v1 --set features.tile=3", "Did you mean features.tiles?"),
     "text for a boolean": ("train FrozenLake-v1 --env-arg is_slippery=off", "Write is_slippery=true or is_slippery="),
     "setting of others": ("train CartPole-v1 --set max_level=3", "--set max_level does not apply to --algorithm pac"),
     "rarer setting": ("train CartPole-v1 --set delta=2", "delta is 2; pass a probability between 0 and 1"),

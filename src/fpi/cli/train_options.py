@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 from collections.abc import Collection
@@ -13,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from fpi import model_files, settings
-from fpi._validation import check_whole
+from fpi._validation import check_whole, did_you_mean
 from fpi.algorithms import Agent, load
 from fpi.cli.model_environment import remembered_environment, train_notes
 from fpi.envs import Env, action_count, make_environment
@@ -122,9 +121,10 @@ def check_setting(name: str) -> None:
     """An InputError if no agent and no features have a setting of this name, as it is typed after --set."""
     known = [*settings.by_name(), *(FEATURE + each for kind in FEATURES.values() for each in _arguments(kind))]
     if name not in known:
-        meant = difflib.get_close_matches(name, known, 1)
-        advice = f"Is {meant[0]} meant?" if meant else "`fpi train --help` and the page of settings have them."
-        raise InputError(f"--set {name}: there is no setting of this name. {advice}")
+        advice = (
+            did_you_mean(name.rpartition(".")[2], known) or " `fpi train --help` and the page of settings have them."
+        )
+        raise InputError(f"--set {name}: there is no setting of this name.{advice}")
 
 
 def _reject_unused(given: Collection[str], accepted: Collection[str], choice: str) -> None:
