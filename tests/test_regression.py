@@ -1,5 +1,8 @@
 """PrefixRidge against what a ridge regression must do, against mpmath, and against scipy."""
 
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import hypothesis.extra.numpy as hnp
@@ -317,6 +320,14 @@ def test_coverage_is_decided_right_between_nearly_parallel_data(spread, ridge):
         problem = random_problem(seed, 12, 4, 1, ridge, spread=spread)
         axis = problem._replace(queries=np.concatenate([problem.queries, np.eye(4)[:1]]))
         assert_decided_right(axis, range(1, 13))
+
+
+@pytest.mark.process
+def test_first_cover_does_not_read_what_is_freed():
+    """Memory that is freed is overwritten with PYTHONMALLOC=debug."""
+    ask = "import fpi; r = fpi.PrefixRidge(2, 1e-8); r.append([1, 0], 0.0); print(r.first_cover([[1, 0]], 2.0))"
+    command, env = [sys.executable, "-c", ask], os.environ | {"PYTHONMALLOC": "debug"}
+    assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_first_cover_waits_for_the_last_query():

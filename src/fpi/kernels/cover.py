@@ -197,8 +197,8 @@ def first_cover(store, cell, indices, values, threshold):
     if mine.cover == LATER:
         locate(store, cell, indices, where)
         search(store, cell, where, values, threshold, 0, mine)
-    found = progress[0].cover  # not `mine`: an array is freed after its last use, and a record does not hold it
-    return np.int64(found)
+    # A field of the array and not of `mine`: an array is freed after its last use, and a record does not hold it.
+    return np.int64(progress["cover"][0])
 
 
 @jit_inline
