@@ -46,7 +46,7 @@ def test_ctrl_c_twice_ends_in_order():
 
 @pytest.mark.process
 def test_kills():
-    assert all_held(kills.run(3, 0))
+    assert all_held(kills.run(3, 0, ["PAC, tiles, engine=compiled", "Regret, tiles, gymnasium", "ModelFPI, a table"]))
 
 
 def test_full_disks():

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -307,8 +308,9 @@ def _damaged_run(path: Path, reason: object) -> FpiError:
     return _damaged(path, reason, f"the folder {path.parent}", "only this run is played anew")
 
 
+@cache
 def versions() -> dict[str, str]:
-    """Of the packages that can affect results."""
+    """Of the packages that can affect results, as this process has them."""
     found = {"fpi": fpi.__version__, "python": platform.python_version(), "platform": platform.platform()}
     for name in ("gymnasium", "mujoco", "numba", "numpy", "ray", "safetensors", "scipy"):
         try:
@@ -318,8 +320,9 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def revision() -> str | None:
-    """The commit of this very source, with -dirty if files differ from it; None outside of a checkout."""
+    """The commit of this very source, as first asked for, with -dirty if files differ; None outside of a checkout."""
     git = ["git", "-C", str(Path(fpi.__file__).parent)]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True)
