@@ -1225,6 +1225,7 @@ def test_equal_actions_tie_and_the_lowest_wins():
     assert {decision.action for question in questions if (decision := agent.decide(*question)).covered} == {0}
 
 
+@pytest.mark.filterwarnings("ignore::fpi.errors.CoverageWarning")
 def test_zero_features_are_sure_of_nothing_to_know():
     agent = make_agent(lambda: lambda observation: np.zeros((3, 4)))
     history = agent.learn(odd.Walk(), 10, seed=0)

@@ -82,7 +82,9 @@ def folder(tmp_path, monkeypatch):
 def fpi_(*words, code=0):
     """Run a command here; returns what it printed."""
     runner = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
-    result = runner.invoke(app, [str(word) for word in words], prog_name="fpi")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # a command shows them, also where tests take them for errors
+        result = runner.invoke(app, [str(word) for word in words], prog_name="fpi")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output

@@ -631,6 +631,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::fpi.errors.NondeterminismWarning")
 @pytest.mark.parametrize(("broken", "says"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 def test_broken_agents_are_caught(broken, says):
     with pytest.raises(CheckFailed, match=says):

@@ -308,16 +308,15 @@ def test_another_setting_does_not_mix_with_what_is_there(tmp_path):
 
 @pytest.mark.process
 def test_one_command_at_a_time(tmp_path):
-    holder = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", "import sys\nfrom pathlib import Path\nfrom fpi.experiment.storage import locked\n"
          "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()", tmp_path],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert holder.stdout.readline() == "held\n"
-    with pytest.raises(InputError, match="another command is at work"):
-        run_study(study(0), tmp_path)
-    holder.kill()
-    holder.wait()
+    ) as holder:  # fmt: skip
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another command is at work"):
+            run_study(study(0), tmp_path)
+        holder.kill()
     run_study(study(0, only=replace(CARTPOLE, episodes=2)), tmp_path, backend=Local(1, start="fork"))
     assert len(rows(tmp_path)) == 1
 

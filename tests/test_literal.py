@@ -93,6 +93,7 @@ def drawn(seed):
     return World(features, settings, mdp, episodes=40, seed=seed), rules
 
 
+@pytest.mark.filterwarnings("ignore::fpi.errors.CoverageWarning")
 @pytest.mark.parametrize("seed", range(20))
 def test_same_action_in_tiny_worlds(seed):
     world, rules = drawn(seed)

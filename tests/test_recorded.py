@@ -29,7 +29,7 @@ def rows():
         kinds.add(kind)
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", [*rows()])
 def test_a_row_is_as_it_was(name):
     found = recording.portable(scenarios.RECORDED[name]())
     assert recording.disagreement(found, RECORDED[name]) == ""

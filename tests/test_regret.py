@@ -111,6 +111,7 @@ def test_after_the_last_level_nothing_is_stored_and_the_best_is_played():
     assert agent.summary().data.tolist() == [21] and agent.summary().covered.tolist() == [5]
 
 
+@pytest.mark.filterwarnings("ignore::fpi.errors.CoverageWarning")
 def test_episode_t_climbs_t_levels_at_most():
     """Zero features are covered at every level before any data."""
     agent = fpi.Regret(lambda state: np.zeros((2, 2)), actions=2, horizon=1)
@@ -138,6 +139,7 @@ def test_levels_before_the_first_are_never_stored_or_tested():
     np.testing.assert_array_equal(agent.explain(0, 0).values, states[-2].values)
 
 
+@pytest.mark.filterwarnings("ignore::fpi.errors.CoverageWarning")
 def test_line_3_begins_at_the_first_level():
     played = []
     agent = fpi.Regret(lambda observation: np.zeros((2, 2)), actions=2, horizon=1, first_level=4)

@@ -56,4 +56,4 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {f"fpi/{family}-v0": {"family": famil
 _ENVIRONMENTS["fpi/DeepSeaCost-v0"] = {"family": "DeepSea", "cost": 0.01}
 for _id, _arguments in _ENVIRONMENTS.items():
     if _id not in gym.registry:
-        gym.register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments)
+        gym.register(_id, entry_point="fpi.testbeds:make_env", kwargs=_arguments, disable_env_checker=True)
