@@ -21,7 +21,7 @@ run: $(WITH)mujoco,report
 test: $(WITH)dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	$(BIN)/pytest -m "not long"
 
 docs: $(WITH)docs
 	rm -rf build/site
@@ -29,7 +29,7 @@ docs: $(WITH)docs
 	@echo "Open build/site/index.html"
 
 coverage: $(WITH)dev
-	$(BIN)/pytest -n 2 -m "" --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -m "" --cov --cov-report=term-missing:skip-covered
 
 bench: $(WITH)dev
 	$(BIN)/python -m benchmarks

@@ -1166,6 +1166,7 @@ def grid():
     return [np.array([x, y]) for x in np.linspace(-1.2, 1.2, 13) for y in np.linspace(0, 1, 3)]
 
 
+@pytest.mark.slow
 @every_map
 @pytest.mark.parametrize("freeze", ["exact", 20])
 def test_an_answer_depends_on_nothing_but_the_data(tmp_path, features, freeze):

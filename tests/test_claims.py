@@ -26,6 +26,7 @@ def test_adding_features_breaks_completeness_and_not_linearity():
         assert bare.optimal_action_values(state).tolist() == whole.optimal_action_values(state).tolist()
 
 
+@pytest.mark.slow
 def test_on_trap_the_addition_breaks_lsvi_ucb_and_not_fpi(tmp_path):
     plan = claims.features_study(seeds=1, share=0.2)
     plan = replace(plan, settings={name: each for name, each in plan.settings.items() if name.startswith("trap")})
@@ -39,6 +40,7 @@ def test_on_trap_the_addition_breaks_lsvi_ucb_and_not_fpi(tmp_path):
     assert table[1][-1] == "0.400"
 
 
+@pytest.mark.slow
 def test_lemma_2_holds_without_slips_and_not_with_them():
     still, slipping = (claims.slip(chance, seed=0, episodes=250, epsilon=0.4) for chance in (0.0, 0.6))
     assert (still.violated, still.change, still.warned) == (0.0, 0.0, False)

@@ -54,6 +54,7 @@ def played(folder, rows, episodes, seeds):
     return compare.read(folder, rows)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_method_in_the_world_of_its_seed(tmp_path):
     row = Row("OFUL", scale=0.3)
     (line,) = played(tmp_path, [(BANDIT, row)], 60, (1, 2))
@@ -105,6 +106,7 @@ def test_rows_make_what_they_say():
     assert Row("SupLinUCB", "widest", scale=0.3).learner(BANDIT, 77).rounds == 77
 
 
+@pytest.mark.slow
 def test_at_one_stage_two_elimination_rules_are_the_same(tmp_path):
     rows = [(BANDIT, Row("FPI-Regret", "greedy", rule, 0.03)) for rule in ("paper", "stage", "interval")]
     paper, stage, interval = played(tmp_path, rows, 300, (0,))

@@ -119,6 +119,7 @@ def balance(gains, noise, env_actions, seed=0):
     return policy
 
 
+@pytest.mark.slow
 def test_cartpole_is_gymnasium_s_to_the_bit():
     env, compiled_env = gym.make("CartPole-v1"), compiled.get("CartPole-v1")
     for seed in range(4):
@@ -163,6 +164,7 @@ def test_inverted_pendulum_accelerates_as_mujoco_s():
         np.testing.assert_allclose(ours, env.data.qacc, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_inverted_pendulum_has_mujoco_s_returns():
     env = pendulum_env()
     compiled_env = dataclasses.replace(compiled.get("InvertedPendulum-v4"), time_limit=STEPS)

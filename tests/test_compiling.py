@@ -220,6 +220,7 @@ def test_imports_of_a_source_are_found(source, named):
     assert set(_compiling.imports(source)) == named
 
 
+@pytest.mark.slow
 def test_imports_are_those_that_python_sees():
     """Python's own parser would take as long as all else at the start. Relative imports would not be found."""
     for path in SOURCE.rglob("*.py"):

@@ -235,6 +235,7 @@ def other_process(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_saving_and_going_on_in_a_new_process_gives_the_same_bits(other_process, tmp_path, name):
     make_agent, make_env = AGENTS[name]

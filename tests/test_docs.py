@@ -19,6 +19,7 @@ from benchmarks.__main__ import TABLES
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

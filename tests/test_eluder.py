@@ -244,6 +244,7 @@ def test_with_the_constants_of_the_theory_a_list_of_candidates_is_told_apart():
     assert testbed.gaps(testbed.held_out(20), testbed.policy(agent.predict)).max() == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_the_example_finds_the_best_policy(capsys):
     runpy.run_path(str(Path(__file__).parents[1] / "examples/unknown_features.py"))
     said = capsys.readouterr().out

@@ -37,6 +37,7 @@ def test_a_car_comes_up_the_hill_after_two_episodes(script):
     assert script("control").main(episodes=2).mean > -200  # random play never arrives
 
 
+@pytest.mark.slow
 def test_only_features_that_fit_leave_nothing_over(script):
     misfits = script("own_features").main()
     assert misfits["one per place"] < 1e-9 < 0.3 < misfits["polynomial"]

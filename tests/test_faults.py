@@ -53,14 +53,17 @@ def test_full_disks():
     assert all_held([kills.full(12)])
 
 
+@pytest.mark.slow
 def test_files():
     assert all_held(files.run(300, 60))
 
 
+@pytest.mark.slow
 def test_folders_and_links():
     assert all_held(folders.run(24, 2 * len(folders.LINKED)))
 
 
+@pytest.mark.slow
 def test_inputs():
     assert all_held(list(inputs.run(250, 0))[:2])
 

@@ -148,6 +148,7 @@ def test_colours_are_those_of_the_paper_and_differ():
     assert len(set(colours.values())) == 4
 
 
+@pytest.mark.slow
 def test_the_figure_has_a_panel_per_environment_and_a_curve_per_setting(folder):
     figure = read(folder).plot()
     assert figure.get_suptitle() == "Figure 2: what freezing does"

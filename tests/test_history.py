@@ -74,6 +74,7 @@ def test_the_picture_of_an_evaluation_shows_all_episodes_and_their_mean(evaluati
     assert evaluation.plot(ax=axes) is axes
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_evaluation_is_that_of_the_mean(evaluation):
     returns = evaluation.returns
     half = 1.96 * returns.std() / np.sqrt(len(returns))

@@ -191,6 +191,7 @@ class Watched(gym.Wrapper):
         return observation, reward, terminated, truncated, info
 
 
+@pytest.mark.slow
 @learners
 def test_an_episode_adds_at_most_one_datum_at_its_last_uncovered_stage(learner):
     env, agent = learner()
@@ -398,6 +399,7 @@ LADDERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "settings"), LADDERS, ids=lambda each: getattr(each, "__name__", str(each)))
 def test_levels_never_rise_and_an_episode_adds_at_most_one_datum_at_its_last_level(learner, settings):
     env, agent = learner(**settings)

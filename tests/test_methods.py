@@ -297,6 +297,7 @@ def test_the_covered_suffix_can_be_stored_as_well():
     assert (plain.constants, whole.constants) == ("theory", "none")
 
 
+@pytest.mark.slow
 def test_fpi_fails_on_gate_and_others_do_not():
     for seed in range(5):
         assert run(baselines.FPIPAC(epsilon=0.3), GATE, 300, seed=seed).gap == pytest.approx(0.2)

@@ -80,6 +80,7 @@ def test_round_trip(model):
     assert names_in(model.parent) == [model.name]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     tensors=st.dictionaries(
@@ -247,6 +248,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
         model_files.read(path)
 
 
+@pytest.mark.slow
 def test_every_truncation_is_refused(model):
     whole = model.read_bytes()
     for size in range(len(whole)):
@@ -255,6 +257,7 @@ def test_every_truncation_is_refused(model):
             model_files.read(model)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_any_byte_is_refused(model):
     whole = model.read_bytes()
     for position in range(len(whole)):

@@ -101,6 +101,7 @@ def test_tables_and_texts_are_there(opened):
     assert "compiled engine" in opened.inner_text(".lead")
 
 
+@pytest.mark.slow
 def test_the_contents_link_to_every_section(folder):
     text = (folder / "page.html").read_text()
     links = re.findall(r'<li><a href="#(\w+)">', text)
@@ -279,6 +280,7 @@ def test_the_policy_is_shown(opened):
 # --- without a browser -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_charts_are_what_plotly_accepts(folder):
     objects = pytest.importorskip("plotly.graph_objects")
     found = read(folder)
@@ -372,6 +374,7 @@ def test_the_gif_is_an_episode(folder):
     assert len(pictures) > 3 and (pictures[0] != pictures[-1]).any()
 
 
+@pytest.mark.slow
 def test_a_gif_that_cannot_be_drawn_does_not_stop_the_page(tmp_path):
     result_folders.write(tmp_path, result_folders.study(seeds=1, episodes=20))
     (tmp_path / "runs" / "CartPole-v1--exact--seed-000" / "model.fpi").write_text("no model")

@@ -3,9 +3,13 @@
 import itertools
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
+import pytest
 import yaml
 from test_house import TOOLS
 
@@ -62,7 +66,16 @@ def test_hooks_check_what_make_test_checks_besides():
     *checks, tests = commands("test")
     hooks = [hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]]
     assert hooks == [line.removeprefix(".venv/bin/").removesuffix(" .") for line in checks] + TOOLS
-    assert shlex.split(tests) == [".venv/bin/pytest", "-n", "2", "--dist", "worksteal", "-m", "not long"]
+    assert shlex.split(tests) == [".venv/bin/pytest", "-m", "not long"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("asked", "most"), [([], 1), (["tests/test_statistics.py"], 4)])
+def test_pytest_alone_takes_one_case_of_every_test(asked, most):
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *asked]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    cases = Counter(line.split("[")[0] for line in told.splitlines() if line.startswith("tests/"))
+    assert max(cases.values()) == most and "README.md::" not in told
 
 
 def test_the_bug_template_asks_for_what_can_be_repeated():

@@ -170,6 +170,7 @@ def test_regret_is_that_of_the_setting_that_lost_most_so_far():
 # --- the studies ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_theorem_1_counts_what_an_independent_run_counts(tmp_path):
     chosen = studies.theorem1("quick")
     few = {name: each for name, each in chosen.settings.items() if name.startswith("LinBandit")}

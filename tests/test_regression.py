@@ -231,6 +231,7 @@ def test_a_batch_equals_its_rows_bit_for_bit(problem):
         same_bits(batch, ask(problem.queries.tolist()))
 
 
+@pytest.mark.slow
 @properties
 @given(problems(ridges=[1e-3, 0.1, 1.0]), st.randoms(use_true_random=False))
 def test_sparse_equals_dense(problem, random):
@@ -352,6 +353,7 @@ def test_the_long_double_reference_agrees_with_mpmath():
             np.testing.assert_allclose(mine.astype(float), np.array(exact, float), rtol=1e-13)
 
 
+@pytest.mark.slow
 @properties
 @given(problems())
 def test_widths_and_values_against_mpmath(problem):

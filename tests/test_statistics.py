@@ -135,6 +135,7 @@ def test_intervals_show_two_figures_at_least(numbers, shown):
     assert str(statistics.Interval(*numbers)) == shown
 
 
+@pytest.mark.slow
 def test_bootstrap_intervals_hold_the_mean_of_a_planted_distribution():
     """Of 400 intervals from 20 seeds about 95% hold the truth; the percentile bootstrap is a little too narrow."""
     values = np.random.default_rng(3).normal(5, 2, size=(20, 400))

@@ -111,6 +111,7 @@ def figure_2(tmp_path_factory):
     return out, fpi("figure2", *words)
 
 
+@pytest.mark.slow
 def test_figure_2_small(figure_2):
     out, told = figure_2
     assert told.exit_code == 0, told.output
@@ -163,6 +164,7 @@ def test_the_full_size_leaves_nothing_open(monkeypatch, tmp_path):
     assert "cannot tell" not in fpi("figure2", "--full", "--out", tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_the_same_command_again_has_nothing_to_do(figure_2):
     out, first = figure_2
     before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*")}
@@ -226,6 +228,7 @@ def test_the_live_table_shows_the_runs_under_way(monkeypatch):
 # --- studies of your own ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_example_is_short_and_runs(tmp_path):
     lines = [line for line in EXAMPLE.read_text().splitlines() if line]
     assert len(lines) <= 12

@@ -232,6 +232,7 @@ def test_studies_refuse_methods_where_they_cannot_report_them(tmp_path):
     assert result.exit_code == 2 and "fpi compare table1" in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_and_the_package_run():
     page = Path(__file__).parents[1] / "docs" / "howto" / "write_a_method.md"
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

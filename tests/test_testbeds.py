@@ -258,6 +258,7 @@ def numbers(text):
     return [float(number) for number in re.findall(r"[\d.]+", text)]
 
 
+@pytest.mark.slow
 def test_the_standard_suite_verifies_and_the_figures_are_those_of_the_docs():
     written = (REPOSITORY / "docs" / "testbeds.md").read_text()
     printed = list(verification_table(pool=700))
@@ -401,6 +402,7 @@ def test_kappa_bounds_the_misspecification_of_every_policy(base, kappa):
     assert 0.5 * kappa / base.horizon < shift <= kappa / base.horizon
 
 
+@pytest.mark.slow
 def test_the_realised_misspecification_is_about_two_fifths_of_kappa():
     base = testbeds.HubCorridor(B=2, m=3, K=4, junk=2, seed=1)
     for kappa in (0.05, 0.2):

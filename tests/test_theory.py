@@ -274,6 +274,7 @@ def test_constants_of_an_agent_follow_its_settings():
     assert agent.alpha(0, prefix=3) < agent.alpha(0) < agent.theory.alpha(agent.dataset_bound)
 
 
+@pytest.mark.slow
 def test_summary_counts_decisions_and_data_and_survives_a_file(tmp_path):
     world = fpi.testbeds.HubNet(seed=0)
     agent = fpi.PAC(world.features, actions=world.actions, horizon=world.horizon, epsilon=1.0, ridge=0.25)

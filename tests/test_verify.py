@@ -179,6 +179,7 @@ def test_the_algorithm_passes_where_mutants_are_caught(instance):
     assert not [claim for claim, counts in healthy(instance).items() if counts.violations]
 
 
+@pytest.mark.slow
 def test_the_algorithm_could_have_been_caught():
     for claim in mutants.about_values(PAC_CLAIMS):
         found = [healthy(instance)[claim] for _, instance, caught in MUTANTS if caught == claim]
@@ -415,6 +416,7 @@ def test_a_map_tells_when_cells_froze():
     assert (np.diff(np.diag(found)) < 0).all()  # the way to the treasure freezes from its end
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(tmp_path):
     runs = [pac_pictures.trace(replace(COARSE_ARMS, episodes=150), seed) for seed in range(2)]
     pac_pictures.draw_learning(runs, tmp_path / "learning.png")

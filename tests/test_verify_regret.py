@@ -171,6 +171,7 @@ def test_every_mutant_is_caught_by_its_monitor_alone(mutant, instance, claims):
     assert mutants.about_values(plain(found)) == claims
 
 
+@pytest.mark.slow
 def test_losing_much_for_long_breaks_the_theorems():
     """They follow from Lemmas 21 and 22, so no agent breaks them alone."""
     instance, claims = replace(SCALED, episodes=2_048), {"Lemma 21", "Theorem 2", "Theorem 3"}
