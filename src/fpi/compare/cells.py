@@ -65,9 +65,13 @@ class Cell:
         return float(np.median([run.losses.sum() for run in self.runs]))
 
     @property
+    def late_losses(self) -> list[float]:
+        """Loss per episode in the last quarter, for every seed."""
+        return [float(run.losses[-max(1, len(run.losses) // 4) :].mean()) for run in self.runs]
+
+    @property
     def late_loss(self) -> float:
-        """Loss per episode in the last quarter."""
-        return float(np.median([run.losses[-max(1, len(run.losses) // 4) :].mean() for run in self.runs]))
+        return float(np.median(self.late_losses))
 
     @property
     def failed(self) -> bool:

@@ -78,25 +78,30 @@ def draw_claims(features: Sequence[Cell], slips: Sequence[SlipRow], folder: Path
     worlds = list(dict.fromkeys(cell.world for cell in features))
     figure, (axes,) = figures._panels(1)
     for shift, (method, colour) in enumerate({"FPI-PAC": figures.RED, "LSVI-UCB": figures.BLUE}.items()):
-        losses = [cell.late_loss for cell in features if cell.row == method]
-        axes.bar(np.arange(len(worlds)) + 0.4 * shift - 0.2, losses, 0.4, color=colour, label=method)
+        own = [cell for cell in features if cell.row == method]
+        places = np.arange(len(worlds)) + 0.4 * shift - 0.2
+        axes.bar(places, [cell.late_loss for cell in own], 0.4, color=colour, alpha=0.5, label=method)
+        for place, cell in zip(places, own, strict=True):
+            axes.scatter([place] * len(cell.runs), cell.late_losses, 12, color=colour)
     axes.set_xticks(range(len(worlds)), worlds, rotation=20, ha="right")
     axes.set(ylabel="loss of a late episode")
     axes.legend(frameon=False)
-    figures.save(figure, folder / "features.png", "Features of weight 0 added")
+    figures.save(figure, folder / "features.png", "Features of weight 0 added: medians, and every seed")
     figure, (left, right) = figures._panels(2)
     chances = sorted({row.slip for row in slips})
     for axes, names in ((left, ("violated",)), (right, ("gap", "change"))):
         for name, colour in zip(names, (figures.RED, figures.BLUE), strict=False):
             means = [np.mean([getattr(row, name) for row in slips if row.slip == chance]) for chance in chances]
-            axes.plot(chances, means, "o-", color=colour, label=SLIP_LABELS[name])
+            axes.plot(chances, means, color=colour, label=SLIP_LABELS[name])
+            axes.scatter([row.slip for row in slips], [getattr(row, name) for row in slips], 12, color=colour)
         axes.set(xlabel="slip probability", ylim=(0, None))
-        axes.legend(frameon=False)
-    figures.save(figure, folder / "slip.png", "FPI-PAC where actions miss")
+    left.set(ylabel=SLIP_LABELS["violated"])
+    right.legend(frameon=False)
+    figures.save(figure, folder / "slip.png", "FPI-PAC where actions miss: means, and every seed")
 
 
 SLIP_LABELS = {
-    "violated": "stored pairs that Lemma 2 is wrong about",
+    "violated": "share of stored pairs that Lemma 2 is wrong about",
     "gap": "loss of the policy",
     "change": "change of a stored pair's value",
 }
