@@ -15,6 +15,7 @@ from fpi.function_classes import LinearBall
 from fpi.function_classes.finite import FinitePrefixes
 from fpi.verify import formulas, instances, literal
 from fpi.verify.instances import Instance
+from fpi.verify.run import prepare, watch
 
 BANDIT = Instance("bandit", "LinBandit", {"d": 3, "K": 5}, epsilon=0.2, episodes=128, walks=5)
 HUBS = Instance("hubs", "HubNet", {"B": 1, "m": 2, "K": 3, "p": 1}, epsilon=0.2, episodes=128, walks=5)
@@ -489,6 +490,14 @@ def test_levels_fall_inside_episodes():
     agent, falls = instances._LEVEL_DROPS.agent(testbed), []
     agent.learn(testbed.env(), 200, seed=0, callback=lambda _: falls.append(agent.played[-1] < agent.played[0]))
     assert sum(falls) > 10
+
+
+def test_hindsight_stores_earlier_episodes():
+    agent, env, (definitions,) = prepare(HINDSIGHT, {"Algorithm 1"})
+    agent.learn(env, HINDSIGHT.episodes, seed=1, callback=watch([definitions], HINDSIGHT.episodes))
+    played = [each.number for stage in range(agent.horizon) for each in definitions.stored[stage, 1]]
+    stored = np.concatenate([agent.dataset(stage).episodes for stage in range(agent.horizon)])
+    assert definitions.defined and np.count_nonzero(stored > played) > 10
 
 
 @pytest.mark.parametrize("module", [formulas, literal])
