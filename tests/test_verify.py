@@ -297,11 +297,12 @@ def test_scaled_claims_have_rows_of_their_own():
     assert all("scaled" in report.cells(verdict) for verdict in extra)
 
 
-def test_both_suites_ask_for_every_family_and_for_misspecification():
+def test_both_suites_ask_for_every_family_for_misspecification_and_for_hindsight():
     for whole in (instances.QUICK, instances.FULL):
         suite = [instance for instance in whole if instance.algorithm == "PAC"]
         assert {instance.family for instance in suite} >= {"LinBandit", "HubNet", "HubCorridor", "DeepSea", "Trap"}
         assert any(instance.adversary == "means" for instance in suite)
+        assert any(instance.hindsight for instance in suite)
         assert all(instance.agent(instance.testbed()).settings.delta == instances.DELTA for instance in suite)
 
 

@@ -15,9 +15,11 @@ from fpi.function_classes import LinearBall
 from fpi.function_classes.finite import FinitePrefixes
 from fpi.verify import formulas, instances, literal
 from fpi.verify.instances import Instance
+from fpi.verify.run import prepare, watch
 
 BANDIT = Instance("bandit", "LinBandit", {"d": 3, "K": 5}, epsilon=0.2, episodes=128, walks=5)
 HUBS = Instance("hubs", "HubNet", {"B": 1, "m": 2, "K": 3, "p": 1}, epsilon=0.2, episodes=128, walks=5)
+HINDSIGHT = replace(instances._HINDSIGHT_4, episodes=64)
 KAPPA = replace(HUBS, name="κ", kappa=0.05)
 LEVELS = replace(BANDIT, algorithm="Regret", elimination="interval", episodes=128)
 LEVEL_HUBS = replace(HUBS, algorithm="Regret", scale=0.05)
@@ -143,6 +145,42 @@ class TakesTheLastOfTies(ReadablePAC):
             return decision
         values = self._frozen_values(observation, stage).values
         return Decision(int(np.flatnonzero(values >= values.max() - 1e-9)[-1]), True)
+
+
+class StoresNewestFirst(PAC):
+    """Numbers trajectories downwards, by which hindsight orders them."""
+
+    def _finish_pending(self):
+        if self._ending is not None:
+            state, ended = self._ending
+            self._ending = state, ended._replace(episode=-state.episodes)
+        super()._finish_pending()
+
+    def _settle(self, stage, arrived, number):
+        return super()._settle(stage, arrived, -number - 1)
+
+
+class DoesNotLookAgain(PAC):
+    """Stores every trajectory that comes back to a step once more, covered by now or not."""
+
+    def _settle(self, stage, arrived, number):
+        settled = super()._settle(stage, arrived, number)
+        for each in arrived:
+            observation, action = each.observations[stage], int(each.actions[stage])
+            self.datasets.keep(self.datasets.rows(observation, stage), observation, action, 1)
+            self.datasets.append(self.datasets.kept, stage, action, float(each.returns[stage]), number)
+        return settled
+
+
+class GoesBackPastUncovered(PAC):
+    """Trajectories do not wait until the state that they have come back to is covered."""
+
+    def _settle(self, stage, arrived, number):
+        settled = super()._settle(stage, arrived, number)
+        if stage == 0:
+            return settled
+        waiting = [each for each in arrived if any(each is other for other in self.open[stage])]
+        return [*settled, *(each._replace(actions=each.actions[:stage]) for each in waiting)]
 
 
 # --- Algorithm 2 -------------------------------------------------------------------------------------------
@@ -278,6 +316,14 @@ MUTANTS = [
         TakesTheLastOfTies,
         replace(HUBS, family="Diamond", arguments={"n": 3}),
         {"Algorithm 1"},
+    ),
+    ("hindsight stores the newest first", StoresNewestFirst, HINDSIGHT, {"Algorithm 1"}),
+    ("hindsight stores what is covered", DoesNotLookAgain, HINDSIGHT, {"Algorithm 1"}),
+    (
+        "hindsight goes back past uncovered states",
+        GoesBackPastUncovered,
+        HINDSIGHT,
+        {"Algorithm 1", "Lemma 2"},
     ),
     ("covers at 1.5 · 2^-l", covers_at(1.5, Regret), LEVELS, {"Algorithm 2", "Equations 6-8"}),
     ("covers at 2 · 2^-l", covers_at(2, Regret), LEVELS, {"Algorithm 2", "Equations 6-8"}),
@@ -444,6 +490,14 @@ def test_levels_fall_inside_episodes():
     agent, falls = instances._LEVEL_DROPS.agent(testbed), []
     agent.learn(testbed.env(), 200, seed=0, callback=lambda _: falls.append(agent.played[-1] < agent.played[0]))
     assert sum(falls) > 10
+
+
+def test_hindsight_stores_earlier_episodes():
+    agent, env, (definitions,) = prepare(HINDSIGHT, {"Algorithm 1"})
+    agent.learn(env, HINDSIGHT.episodes, seed=1, callback=watch([definitions], HINDSIGHT.episodes))
+    played = [each.number for stage in range(agent.horizon) for each in definitions.stored[stage, 1]]
+    stored = np.concatenate([agent.dataset(stage).episodes for stage in range(agent.horizon)])
+    assert definitions.defined and np.count_nonzero(stored > played) > 10
 
 
 @pytest.mark.parametrize("module", [formulas, literal])

@@ -160,7 +160,7 @@ def learn(
         with bar(learner, episodes if progress else 0) as tick:
             for _ in range(episodes):
                 number = training_state.episodes
-                watched = number & (number + 1) == 0  # the 1st, 2nd, 4th, 8th ... episode is replayed
+                watched = is_watched(number)
                 before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
                 observation = envs.reset(env, seed)
                 seed = None  # it seeds the first reset only
@@ -344,6 +344,20 @@ def _trajectory(play: _Play) -> Trajectory:
     return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
 
 
+def is_watched(number: int) -> bool:
+    """Whether the episode of this number, from 0, is replayed: the 1st, 2nd, 4th, 8th ... is."""
+    return number & (number + 1) == 0
+
+
+def other_rewards(number: int) -> EnvironmentMismatch:
+    """What is wrong where an episode was replayed, paid other rewards, and the learner needs deterministic ones."""
+    return EnvironmentMismatch(
+        f"episode {number + 1}, played again from the same start with the same actions, paid other rewards. "
+        "hindsight uses a return more than once, which deterministic rewards only allow: make the agent without "
+        "it. The agent is as it was before this episode."
+    )
+
+
 def _watch(
     learner: Learner,
     env: Env,
@@ -360,11 +374,7 @@ def _watch(
     actions = [env_actions[action] for action in play.actions]
     report = replay(env, before, actions, play.observations, rewards=play.rewards, end=play.end)
     if getattr(learner, "deterministic_rewards", False) and report is not None and report.stochastic_rewards:
-        raise EnvironmentMismatch(
-            f"episode {number + 1}, played again from the same start with the same actions, paid other rewards. "
-            "hindsight uses a return more than once, which deterministic rewards only allow: make the agent without "
-            "it. The agent is as it was before this episode."
-        )
+        raise other_rewards(number)
     texts = {}
     if report is None or not report.start_reproducible:
         texts["start"] = (

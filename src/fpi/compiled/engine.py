@@ -11,8 +11,10 @@ import numpy as np
 from fpi._interrupts import held
 from fpi._validation import check_whole
 from fpi.algorithms import PAC, Agent, Regret
+from fpi.algorithms.agent import WIDEST
 from fpi.compiled import loop
 from fpi.compiled.env import CompiledEnv, compiled_env_of
+from fpi.data import Trajectory
 from fpi.envs import Env, check_horizon, check_spaces
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.features import OneHot, TileCoding
@@ -25,7 +27,7 @@ from fpi.kernels.states import NAMELESS, get_arrays
 from fpi.kernels.suffixes import no_suffixes
 from fpi.progress import bar
 from fpi.settings import UNLIMITED
-from fpi.training import Callback, TrainingState, first_seed, seed_to_begin_with
+from fpi.training import Callback, TrainingState, first_seed, is_watched, other_rewards, seed_to_begin_with
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog
@@ -44,8 +46,8 @@ def learn(
     """What `agent.learn(env, episodes, seed)` does, in the compiled environment of `env`.
 
     Histories, data, saved files and all that comes later are the same to the bit, and both may take turns. `log` notes
-    what `StaleLog.share` needs. Determinism is not checked as `agent.learn` does: a compiled step has no way to be
-    random.
+    what `StaleLog.share` needs. Whether transitions are deterministic is not checked as `agent.learn` does: a compiled
+    step is given no generator. Where an agent needs deterministic rewards, episodes 1, 2, 4, 8, ... are replayed.
     """
     check_whole("episodes", episodes)
     agent = check_agent(agent)
@@ -114,8 +116,6 @@ def check_agent(agent: Agent) -> PAC | Regret:
             "compiled episodes do not come back to Python to ask an exploring rule of your own. Use the engine "
             "gymnasium, or one of the named rules."
         )
-    if isinstance(agent, PAC) and agent.settings.hindsight:
-        raise InputError("compiled episodes have no hindsight. Use the engine gymnasium, or an agent without it.")
     return agent
 
 
@@ -207,6 +207,8 @@ class _Run:
         self.rng, self.visits = np.random.Generator(bits), training_state.visits
         self.returns, self.lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
         self.stored_stage, self.covered_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
+        self.hindsight = isinstance(agent, PAC) and agent.settings.hindsight
+        self.data_stored = np.zeros(episodes, np.int64) if self.hindsight else None
         nnz = agent.features.nnz
         if not loop.new_run.signatures:
             loop.new_run.compile(tuple(loop.FIELDS.values()))
@@ -235,6 +237,7 @@ class _Run:
             self.visits,
             made(no_suffixes, nnz) if log is None else log.suffixes,
             log is not None,
+            self.hindsight,
         )
 
     @property
@@ -247,6 +250,9 @@ class _Run:
         before, row, status = self.rng.bit_generator.state, self.row, None
         try:
             status = self._play(self.handle, STEPS)
+            if status == loop.TO_STORE:
+                self._look_back()
+                status = loop.FINISHED
         finally:
             if status != loop.FINISHED:
                 self.rng.bit_generator.state = before
@@ -254,6 +260,29 @@ class _Run:
                     self.compiled_env.reset(self.rng, *self.compiled_env.begin())
         if status != loop.FINISHED:
             self._complain(status)
+
+    def _look_back(self) -> None:
+        """End an episode of an agent with hindsight, as `agent.learn` would."""
+        assert isinstance(self.agent, PAC) and self.data_stored is not None
+        start, seen, actions, rewards, terminated, last = loop.get_trajectory(self.handle)
+        row, number, _ = loop.get_progress(self.handle)
+        if is_watched(number):
+            state, observation = start, self.compiled_env.begin()[1]
+            for action, reward in zip(actions, rewards, strict=True):
+                if self.compiled_env.step(state, self.compiled_env.env_actions[action], observation)[0] != reward:
+                    raise other_rewards(number)
+        space = self.compiled_env.observations
+        seen = seen.reshape(-1, *(space.shape or ())).astype(WIDEST[np.dtype(space.dtype).kind])
+        target = math.fsum(rewards[last:]) / self.agent.rewards.span
+        explored = (last, int(actions[last]), target) if last >= 0 else None
+        loop.end_row(self.handle)
+        trajectory = Trajectory(seen, actions, rewards, terminated)
+        self.data_stored[row] = self.agent.end_trajectory(self._training_state(), explored, trajectory)
+
+    def _training_state(self) -> TrainingState:
+        """After the last whole episode."""
+        number, generator = loop.get_progress(self.handle)[1], dict(self.rng.bit_generator.state)
+        return replace(self.training_state, episodes=number, generator=generator, visits=self.visits.copy())
 
     def _complain(self, status: int) -> None:
         _, number, stage = loop.get_progress(self.handle)
@@ -268,16 +297,13 @@ class _Run:
 
     def end(self) -> None:
         """Whatever happened, the agent stands after the last whole episode."""
-        row, number, _ = loop.get_progress(self.handle)
-        if row:
-            state = dict(self.rng.bit_generator.state)
+        if self.row:
             if isinstance(self.agent, Regret):
                 self.agent.playing = loop.get_last(self.handle)[1].tolist()
                 self.agent.eliminating = not self.agent.eliminated and _eliminates(self.agent)
-            visits = self.visits.copy()
-            self.agent.end_episode(replace(self.training_state, episodes=number, generator=state, visits=visits), None)
+            self.agent.end_episode(self._training_state(), None)
         elif not self.episodes and not self.training_state.episodes:
             self.agent.end_episode(self.training_state, None)  # keeps the seed for the next call
 
     def history(self) -> History:
-        return History(self.returns, self.lengths, self.stored_stage, self.covered_steps)
+        return History(self.returns, self.lengths, self.stored_stage, self.covered_steps, self.data_stored)

@@ -10,7 +10,7 @@ from fpi.kernels.numerics import exact_sum, put
 from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new
 from fpi.kernels.suffixes import SUFFIXES, note
 
-FINISHED, BAD_OBSERVATION, BAD_REWARD = range(3)
+FINISHED, BAD_OBSERVATION, BAD_REWARD, TO_STORE = range(4)
 SLACK = 1e-9  # of the reward range, as in `fpi.envs.RewardRange.check`
 
 RESET = types.void(types.npy_rng, VECTOR, VECTOR)
@@ -50,6 +50,7 @@ FIELDS = {
     "visits": types.Array(types.int64, 2, "C"),  # per stage: decisions, and those at covered states
     "suffixes": SUFFIXES,  # how the episodes of data went on
     "logging": types.boolean,  # whether that is noted
+    "hindsight": types.boolean,  # whether Python stores what episodes tell, see `episodes`
 }
 RUN = define(
     RunType,
@@ -63,6 +64,9 @@ RUN = define(
     rewards=VECTOR,
     covered=INTS,
     levels=INTS,  # l_h, where there are levels
+    start=VECTOR,  # the state of the environment that it began in, with hindsight; as the next two
+    observations=MATRIX,  # one more than there are steps
+    terminated=types.boolean,
 )
 
 
@@ -90,6 +94,7 @@ def new_run(
     visits,
     suffixes,
     logging,
+    hindsight,
 ):
     """A run with these FIELDS. Functions and generator cross into compiled code here, and not in every call."""
     run = new(RUN)
@@ -102,6 +107,8 @@ def new_run(
     run.active = np.zeros((horizon, actor.indices.shape[1]), np.int32)
     run.actions, run.covered = np.zeros(horizon, np.int64), np.zeros(horizon, np.int64)
     run.rewards, run.levels = np.zeros(horizon), np.ones(horizon, np.int64)
+    run.hindsight, run.start = hindsight, np.zeros(state.size)
+    run.observations = np.zeros((horizon + 1 if hindsight else 0, actor.observation.size))
     return run
 
 
@@ -115,6 +122,14 @@ def get_progress(run):
 def get_last(run):
     """Rewards and levels of the last episode."""
     return run.rewards[: run.length].copy(), run.levels[: run.length].copy()
+
+
+@jit
+def get_trajectory(run):
+    """The last episode: where it began, its observations, actions and rewards, whether it ended by itself, and its last
+    exploring stage."""
+    observations, actions = run.observations[: run.length + 1].copy(), run.actions[: run.length].copy()
+    return run.start.copy(), observations, actions, run.rewards[: run.length].copy(), run.terminated, run.explored
 
 
 @jit_inline
@@ -142,6 +157,9 @@ def play(run, decide):
     run.length = 0
     run.explored = -1
     reset(run.rng, state, observation)
+    if run.hindsight:
+        put(run.start, state)
+        put(run.observations[0], observation)
     for stage in range(run.horizon):
         action, level, explores = decide(run, actor, stage, level)
         levels[stage] = level
@@ -156,6 +174,9 @@ def play(run, decide):
         reward, terminated = step(state, env_actions[action], observation)
         rewards[stage] = reward
         run.length += 1
+        if run.hindsight:
+            put(run.observations[run.length], observation)
+            run.terminated = terminated
         if not low <= reward <= high:
             return BAD_REWARD
         if terminated:
@@ -165,9 +186,9 @@ def play(run, decide):
 
 @jit_inline
 def book(run):
-    """Store the datum of an episode and write down its row."""
+    """Store the datum of an episode, unless Python does, and write down its row."""
     length, explored, row = run.length, run.explored, run.row
-    if explored >= 0:
+    if explored >= 0 and not run.hindsight:
         if run.logging:
             note(run.suffixes, run.active, run.actions, explored + 1, explored + 1, length)
         target = exact_sum(run.rewards[explored:length]) / run.span
@@ -185,14 +206,25 @@ def book(run):
 
 @jit_inline
 def episodes(run, steps, decide):
-    """Until all rows are written, `steps` steps are over, or something is wrong."""
+    """Until all rows are written, `steps` steps are over, or something is wrong.
+
+    With hindsight, also until an episode has something to tell or is to be replayed: TO_STORE, and `end_row` ends it.
+    """
     while run.row < run.returns.size and steps > 0:
         status = play(run, decide)
         if status != FINISHED:
             return status
+        if run.hindsight and (run.explored >= 0 or run.number & (run.number + 1) == 0):
+            return TO_STORE
         steps -= run.length
         book(run)
     return FINISHED
+
+
+@jit
+def end_row(run):
+    """Write down the row of an episode that Python has looked at."""
+    book(run)
 
 
 # One for each algorithm, so that a run of one does not wait for the other to be compiled.

@@ -24,8 +24,8 @@ class StaleLog:
 
     def __init__(self, agent: Agent) -> None:
         known = check_agent(agent)
-        if not isinstance(known, PAC):
-            raise InputError(f"stale data are counted for fpi.PAC; this is {type(agent).__name__}.")
+        if not isinstance(known, PAC) or known.settings.hindsight:
+            raise InputError(f"stale data are counted for fpi.PAC without hindsight; this is {agent!r}.")
         self._agent = known
         self.suffixes = made(no_suffixes, agent.features.nnz)
 

@@ -7,7 +7,7 @@ no definition to be compared with, and are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ from fpi.training import Episode
 from fpi.verify.constants import constants_of
 from fpi.verify.counts import CheckCounts
 from fpi.verify.exact import LevelStates, lowest_value, pool
-from fpi.verify.literal import Data, Ridge, Rung, Tables, TooNear, climb
+from fpi.verify.literal import Data, Ridge, Rung, Tables, TooNear, climb, hindsight
 from fpi.verify.monitors import Monitor
 
 LOOKED_AT = 100  # episodes that are all looked at; of later ones ever fewer
@@ -42,6 +42,9 @@ class RawData(Monitor):
         self.stored: defaultdict[tuple[int, int], list[Episode]] = defaultdict(list)
         self._sizes = np.zeros((len(self.accuracies), self.testbed.horizon), np.int64)
         self._frozen: defaultdict[State, list[Rung]] = defaultdict(list)
+        self._episodes: list[Episode] = []  # with hindsight, as the next two
+        self._paths: list[list[tuple[State, int]]] = []
+        self._left: list[int] = []
         self._tables = getattr(self.testbed, "tables", None) if self.instance.algorithm == "Eluder" else None
         self.defined = self.instance.algorithm != "Eluder" or self._tables is not None
         self.rows = cache(self._rows) if self.testbed.finite else self._rows
@@ -86,11 +89,25 @@ class RawData(Monitor):
         sizes = self.agent.datasets.sizes()
         grown = [(int(stage), int(level) + 1) for level, stage in np.argwhere(sizes > self._sizes)]
         self.judge(episode, grown)
-        for stage, level in grown:
-            action, target = int(episode.actions[stage]), float(episode.rewards[stage:].sum()) / self.span
-            self.data(stage, level).append(self.rows(self._state(episode, stage))[action], target)
-            self.stored[stage, level].append(episode)
+        steps: Iterable[tuple[Episode, int, int]] = ((episode, *cell) for cell in grown)
+        try:
+            for source, stage, level in self._look_back(episode) if self.instance.hindsight else steps:
+                action, target = int(source.actions[stage]), float(source.rewards[stage:].sum()) / self.span
+                self.data(stage, level).append(self.rows(self._state(source, stage))[action], target)
+                self.stored[stage, level].append(source)
+        except TooNear:
+            self.defined = False  # from here on nothing says what hindsight has to store
         self._sizes = sizes.copy()
+
+    def _look_back(self, episode: Episode) -> Iterator[tuple[Episode, int, int]]:
+        """What hindsight has to store after an episode."""
+        states = [self._state(episode, stage) for stage in range(episode.length)]
+        uncovered = [state[0] for state in states if self.ladder(state, 1)[-1].k is None]
+        self._episodes.append(episode)
+        self._paths.append(list(zip(states, episode.actions.tolist(), strict=True)))
+        self._left.append(max(uncovered, default=-1))
+        for number, stage in hindsight(self._paths, self._left, lambda state: self.ladder(state, 1)[-1]):
+            yield self._episodes[number], stage, 1
 
     def judge(self, episode: Episode, grown: list[tuple[int, int]]) -> None:
         """An episode on the data before it, and the datasets that grew by it."""
@@ -101,7 +118,8 @@ class RawData(Monitor):
 
 class Definitions(RawData):
     """Algorithms 1 and 2: every step is one that the definitions allow, its level is l_h, and the datum is that of the
-    last exploring step, in the dataset of that level. Looks at all of the first episodes, then at ever fewer.
+    last exploring step, in the dataset of that level. Looks at all of the first episodes, then at ever fewer. With
+    hindsight every episode stores as many data as `literal.hindsight` does.
 
     Equations 1-3 and 6-8: coverage (all widths at most epsilon at k, and not at k - 1), freezing index, values, policy
     and action sets, as the agent reports them at fresh states.
@@ -118,9 +136,15 @@ class Definitions(RawData):
         """Accuracy, width and dataset of the pairs stored since the last check."""
         self._next = 0.0
 
+    def see(self, episode: Episode) -> None:
+        super().see(episode)
+        if self.instance.hindsight and self.defined:
+            due = [len(self.data(stage, 1)) for stage in range(self.testbed.horizon)]
+            self._steps.add(float(due != self._sizes[0].tolist()), 0.0, 1.0, ["stored"])
+
     def judge(self, episode: Episode, grown: list[tuple[int, int]]) -> None:
         states = [self._state(episode, stage) for stage in range(episode.length)]
-        if self._tables is None:
+        if self.leveled and self._tables is None:
             for stage, level in grown:
                 row = self.rows(states[stage])[episode.actions[stage]]
                 data, accuracy = self.data(stage, level), self.accuracies[level - 1]
@@ -146,7 +170,8 @@ class Definitions(RawData):
                 wrong.append(action != rung.action)
             levels.append(level)
         due = [] if exploring is None else [(exploring, level)]
-        wrong.append(grown != due)
+        if not self.instance.hindsight:
+            wrong.append(grown != due)
         if self.leveled:
             wrong.append(self.agent.played != tuple(levels))
         self._steps.add(np.array(wrong, float), 0.0, 1.0, [*states, *["stored", "levels"][: len(wrong) - len(states)]])

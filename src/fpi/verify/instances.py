@@ -46,6 +46,8 @@ class Instance:
     explore: str | None = None
     elimination: str = "paper"
     constants: str = "tight"
+    hindsight: bool = False
+    """Of PAC; takes `noise` of "none"."""
     episodes: int = 1_000
     seeds: int = RUNS
     noise: str = "bernoulli"
@@ -83,6 +85,7 @@ class Instance:
         if self.explore is not None:
             settings["explore"] = self.explore
         if self.algorithm == "PAC":
+            settings["hindsight"] = self.hindsight
             return (kind or PAC)(testbed.features, epsilon=self.epsilon, **linear, **settings)
         settings |= {"scale": self.scale, "elimination": self.elimination}
         if self.algorithm == "Regret":
@@ -137,6 +140,18 @@ _TRAP = Instance("trap", "Trap", {"M": 4, "Lc": 2, "phase": 400}, epsilon=0.2, e
 _NEGATIVE = replace(_TRAP, name="trap, rewards -1 to 0", paid=(0.0, -1.0))
 _SIGNED = replace(_BANDIT, name="bandit, rewards -1 to 1", paid=(-1.0, 1.0), episodes=512)
 _NARROW = replace(_BANDIT, name="bandit, rewards 1/2 to 1", paid=(0.5, 1.0), episodes=512)
+# Hindsight, for rewards without noise: two stages, where Lemma 6 bites, and four, where old episodes tell something.
+_Hindsight = partial(Instance, hindsight=True, noise="none")
+_HINDSIGHT_2 = _Hindsight("hubs, hindsight", "HubNet", _ONE_HUB, ridge=0.02, episodes=128, walks=10)
+_HINDSIGHT_4 = _Hindsight(
+    "corridor, hindsight",
+    "HubCorridor",
+    {"B": 1, "m": 3, "K": 4, "p": 2, "q": 1, "junk": 2},
+    epsilon=0.5,
+    ridge=0.02,
+    episodes=128,
+    walks=4,
+)
 # Longer ones: Lemmas 1 to 3 as they are, the others with smaller constants.
 _HUBS_5 = Instance("hubs, H=5", "HubNet", _LONG_HUBS, epsilon=0.15, episodes=800, scale=0.5, walks=4)
 
@@ -219,7 +234,7 @@ _SCALED = replace(_HUBS, name="class, hubs, scaled", arguments={"contexts": 20, 
 FULL = (
     *(_BANDIT, _BANDIT_6, _DRIFTING, _KAPPA_BANDIT, _BIASED_BANDIT, _PAPER_BANDIT, _SEA_1, _SEA_3, _HUBS_2),
     *(_WORST_HUBS, _CORRIDOR_4, _KAPPA_CORRIDOR, _TILES, _ONE_HOT, _COSINES, _DIAMOND, _TRAP, _NEGATIVE, _SIGNED),
-    *(_NARROW, _HUBS_5),
+    *(_NARROW, _HINDSIGHT_2, _HINDSIGHT_4, _HUBS_5),
     *(_LEVEL_ARMS, _LEVEL_BANDIT, _LEVEL_DRIFTING, _LEVEL_KAPPA, _LEVEL_BIASED, _LEVEL_PAPER, _LEVEL_SEA, _LEVEL_HUBS),
     *(_LEVEL_WORST, _LEVEL_TILES, _LEVEL_ONE_HOT, _LEVEL_COSINES, _LEVEL_CORRIDOR, _LEVEL_DROPS, _LEVEL_TRAP),
     *(_LEVEL_NEGATIVE, _LEVEL_SIGNED, _LEVEL_THREE, _LEVEL_AUTO, _LEVEL_BANDIT_6, _SCALED_CORRIDOR, _SCALED_HUBS),
@@ -230,6 +245,8 @@ _FEW = {
         _BIASED_BANDIT,
         _HUBS_2,
         _NEGATIVE,
+        _HINDSIGHT_2,
+        _HINDSIGHT_4,
         _CORRIDOR_4,
         _TILES,
         _LEVEL_SEA,

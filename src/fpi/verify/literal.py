@@ -7,7 +7,7 @@ by one. What rounding could turn is not decided: `TooNear`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -205,3 +205,29 @@ def climb(
         nothing = np.zeros(len(rows), np.bool_)
         rungs.append(Rung(level, allowed, k, nothing, values, widths, int(tied.argmax()), survives))
     return rungs
+
+
+def hindsight(
+    paths: Sequence[Sequence[tuple[Any, int]]], left: list[int], look: Callable[[Any], Rung]
+) -> Iterator[tuple[int, int]]:
+    """Paths and steps that Algorithm 1 with hindsight stores, each to be stored before the next is asked for.
+
+    `left` has the step that each path of states and actions has come back to, -1 for none. The deepest step comes
+    first, then the oldest path. Where a state is covered, its path goes back to the step before if it took the frozen
+    action, else it is dropped. Where the action is uncovered, the step is stored. Where others are, the path waits.
+    """
+    changed = True
+    while changed:
+        changed = False
+        for path in sorted((i for i, step in enumerate(left) if step >= 0), key=lambda i: (-left[i], i)):
+            step = left[path]
+            state, action = paths[path][step]
+            rung = look(state)
+            if rung.k is not None:
+                left[path] = step - 1 if rung.action == action else -1
+            elif rung.uncovered[action]:
+                yield path, step
+            else:
+                continue
+            changed = True
+            break

@@ -73,7 +73,8 @@ class Monitor:
 class DatasetSizes(Monitor):
     """Lemmas 1, 8 and 24: a stage stores at most D data, of level l at most D_l.
 
-    Looks after every episode. Counts once there were more than D episodes.
+    Looks after every episode. Counts once there were more than D episodes; with hindsight, where one may store any
+    number of data, at once.
     """
 
     def begin(self) -> None:
@@ -89,7 +90,8 @@ class DatasetSizes(Monitor):
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
         sizes, episodes = np.array(self._rows).T, self.last_episodes(len(self._rows))
-        self.counts[0].add(sizes, np.array(bounds)[:, None], episodes, self._cells)
+        most = np.inf if self.instance.hindsight else episodes
+        self.counts[0].add(sizes, np.array(bounds)[:, None], most, self._cells)
         self._rows.clear()
 
 
@@ -110,8 +112,12 @@ class _Data(Monitor):
     def begin(self) -> None:
         self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
         self._stored = 0
+        self._played: defaultdict[int, dict[Stored, None]] = defaultdict(dict)  # with hindsight, each step once
 
     def see(self, episode: Episode) -> None:
+        if self.instance.hindsight:
+            for stage in range(episode.length):
+                self._played[stage][self._step(episode, stage)] = None
         if self.agent.data_stored == self._stored:
             return
         self._stored = self.agent.data_stored
@@ -119,7 +125,8 @@ class _Data(Monitor):
         for stage in range(self.agent.horizon):
             for level in levels:
                 if self.agent.datasets.size(stage, *level) > len(self.data[stage, *level]):
-                    self.data[stage, *level].append(self._step(episode, stage))
+                    new = self._look_back(stage) if self.instance.hindsight else [self._step(episode, stage)]
+                    self.data[stage, *level] += new
 
     def _step(self, episode: Episode, stage: int) -> Stored:
         """The step of the episode at this stage, as a datum."""
@@ -130,6 +137,22 @@ class _Data(Monitor):
         )
         value = math.fsum(self.testbed.mean(*step) for step in ((state, action), *suffix))
         return Stored(state, action, tuple(suffix), value)
+
+    def _look_back(self, stage: int) -> list[Stored]:
+        """The steps that new data of a stage are about, of all that was played. Where several had that return, one that
+        the policy follows now if it follows any; a datum that nothing was played for gets any step.
+        """
+        said = self.agent.dataset(stage).times(1 / self.span)
+        act = functools.cache(played_policy(self.testbed, self.agent))
+
+        def fits(k: int, step: Stored) -> int:
+            paid = step.action == said.actions[k] and math.isclose(step.value, said.targets[k], abs_tol=1e-9)
+            if not paid or not np.allclose(self.testbed.phi(step.state)[step.action], said.features[k]):
+                return 0
+            return 2 if all(act(state) == action for state, action in step.suffix) else 1
+
+        new = range(len(self.data[(stage,)]), len(said))
+        return [max(self._played[stage], key=functools.partial(fits, k)) for k in new]
 
 
 class OnPolicy(_Data):
