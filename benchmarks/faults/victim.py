@@ -5,6 +5,7 @@ It must be run so: a process of its own has no threads but those of its librarie
 
 import hashlib
 import mmap
+import signal
 import sys
 import tempfile
 import time
@@ -198,6 +199,7 @@ def _load(agent: Any) -> None:
 
 def main() -> None:
     name, presses, control, expected = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored if a script was put into the background
     try:
         interrupted(name, int(presses), Control(Path(control)), expected or undisturbed(name))
     except Exception:
