@@ -13,6 +13,7 @@ from fpi.baselines.in_model import imagine as imagine_by_method
 from fpi.data import Trajectory
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.kernels import smooth, windows
+from fpi.kernels.numerics import dot
 from fpi.modelling import coordinates, dynamics, ends, known, planners
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import reward_bounds
@@ -81,6 +82,7 @@ def test_factor_and_solutions_are_those_of_numpy():
     smooth.solve_upper(factor, solved)
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, targets), atol=1e-9)
     assert not smooth.factorise(-matrix)
+    assert smooth.weighted_sum(matrix, 2, targets[:, 0].copy()) == dot(matrix[2], targets[:, 0].copy())
 
 
 def test_the_widest_are_chosen_first_and_widths_are_those_of_the_regression():
@@ -186,13 +188,13 @@ def test_a_smooth_world_is_learned():
     made = dynamics.fit_dynamics(before, actions, rewards, after, 2, np.array([[0, 1]]))
     rule = ends.fit_ends(after[:0], rewards[:0], before)
     assert len(made.odd_actions) == 0
-    seen, scratch = np.empty(3), np.empty(made.points.shape[1])
+    seen = np.empty(3)
     for x, a, reward, y in zip(*planted(50, seed=1), strict=True):
-        found, end, sure = windows.step(made, rule, x, a, seen, scratch)
+        found, end, sure = windows.step(made, rule, x, a, seen)
         np.testing.assert_allclose(seen, y, atol=0.01)
         assert found == pytest.approx(reward, abs=0.05) and not end and sure
-    windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)
-    assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)[2]
+    windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)
+    assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)[2]
 
 
 def test_what_an_end_pays_leaves_the_other_rewards_alone():
@@ -229,10 +231,10 @@ def test_a_wall_is_kept_as_exceptions():
     made = dynamics.fit_dynamics(z, actions, np.zeros(500), after, 2, np.empty((0, 2), np.int64))
     assert hit.sum() <= len(made.odd_actions) <= hit.sum() + 20
     rule = ends.fit_ends(after[:0], np.zeros(0), z)
-    seen, scratch = np.empty(1), np.empty(made.points.shape[1])
-    windows.step(made, rule, np.array([-0.9]), 0, seen, scratch)
+    seen = np.empty(1)
+    windows.step(made, rule, np.array([-0.9]), 0, seen)
     assert seen[0] == 0.0
-    windows.step(made, rule, np.array([-0.9]), 1, seen, scratch)
+    windows.step(made, rule, np.array([-0.9]), 1, seen)
     assert seen[0] == pytest.approx(-0.3, abs=0.01)
 
 

@@ -187,9 +187,8 @@ class StationaryValues(FrozenStages):
         after = np.empty((n, actions, d))
         unknown = stages.unknown / (1.0 - self.discount)
         known = np.zeros((n, actions), np.bool_)
-        scratch = np.empty(plan.model.dynamics.points.shape[1])
         for i, a in np.ndindex(n, actions):
-            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a], scratch)
+            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a])
             rewards[i, a] = reward if sure else 0.0
             known[i, a] = sure and not end and plan.distance(after[i, a]) <= 1.0
             later[i, a] = 0.0 if end and sure else unknown
