@@ -5,7 +5,7 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
 `python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`,
-`deep-sea` and `domains` count the episodes until tasks are solved (docs/model.md).
+`deep-sea`, `domains` and `peers` (Stable-Baselines3) count the episodes until tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -31,6 +31,7 @@ from benchmarks import (
     methods,
     pac_pictures,
     pac_studies,
+    peers,
     planning,
     rates,
     settings,
@@ -62,7 +63,12 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"
-STUDIES = {"control": control.main, "deep-sea": deep_sea.main, "domains": domains.main}  # with options of their own
+STUDIES = {
+    "control": control.main,
+    "deep-sea": deep_sea.main,
+    "domains": domains.main,
+    "peers": peers.main,
+}  # with options of their own
 
 
 def _print(lines: Iterator[str]) -> None:

@@ -1,15 +1,19 @@
 """`fpi.ModelFPI` and its rooms, each compared with something that shares no code."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 import fpi
-from fpi import model_files
+from fpi import baselines, model_files
+from fpi.baselines.in_model import imagine as imagine_by_method
 from fpi.data import Trajectory
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.kernels import smooth, windows
+from fpi.kernels.numerics import dot
 from fpi.modelling import coordinates, dynamics, ends, known, planners
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import reward_bounds
@@ -78,6 +82,7 @@ def test_factor_and_solutions_are_those_of_numpy():
     smooth.solve_upper(factor, solved)
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, targets), atol=1e-9)
     assert not smooth.factorise(-matrix)
+    assert smooth.weighted_sum(matrix, 2, targets[:, 0].copy()) == dot(matrix[2], targets[:, 0].copy())
 
 
 def test_the_widest_are_chosen_first_and_widths_are_those_of_the_regression():
@@ -183,13 +188,13 @@ def test_a_smooth_world_is_learned():
     made = dynamics.fit_dynamics(before, actions, rewards, after, 2, np.array([[0, 1]]))
     rule = ends.fit_ends(after[:0], rewards[:0], before)
     assert len(made.odd_actions) == 0
-    seen, scratch = np.empty(3), np.empty(made.points.shape[1])
+    seen = np.empty(3)
     for x, a, reward, y in zip(*planted(50, seed=1), strict=True):
-        found, end, sure = windows.step(made, rule, x, a, seen, scratch)
+        found, end, sure = windows.step(made, rule, x, a, seen)
         np.testing.assert_allclose(seen, y, atol=0.01)
         assert found == pytest.approx(reward, abs=0.05) and not end and sure
-    windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)
-    assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen, scratch)[2]
+    windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)
+    assert not windows.step(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)[2]
 
 
 def test_what_an_end_pays_leaves_the_other_rewards_alone():
@@ -226,10 +231,10 @@ def test_a_wall_is_kept_as_exceptions():
     made = dynamics.fit_dynamics(z, actions, np.zeros(500), after, 2, np.empty((0, 2), np.int64))
     assert hit.sum() <= len(made.odd_actions) <= hit.sum() + 20
     rule = ends.fit_ends(after[:0], np.zeros(0), z)
-    seen, scratch = np.empty(1), np.empty(made.points.shape[1])
-    windows.step(made, rule, np.array([-0.9]), 0, seen, scratch)
+    seen = np.empty(1)
+    windows.step(made, rule, np.array([-0.9]), 0, seen)
     assert seen[0] == 0.0
-    windows.step(made, rule, np.array([-0.9]), 1, seen, scratch)
+    windows.step(made, rule, np.array([-0.9]), 1, seen)
     assert seen[0] == pytest.approx(-0.3, abs=0.01)
 
 
@@ -323,6 +328,78 @@ def test_a_window_is_worth_what_it_is_said_to_be(slope_agent, planner):
     assert value == pytest.approx(window.value)
     kept = plan.choose(z, window.actions, 0, 0, 0)
     assert kept.actions[0] == window.actions[0]
+
+
+# Methods of fpi.baselines as planners
+
+LAKE = {"is_slippery": False, "desc": ["SFF", "HFH", "FFG"], "max_episode_steps": 5}
+
+
+@pytest.mark.parametrize("method", [baselines.BackwardSweep(rollouts=1), baselines.CAPI(rollouts=1, fresh=1)])
+def test_a_planner_of_table_1_runs_online(method, tmp_path):
+    env = gym.make("FrozenLake-v1", **LAKE)
+    planner = baselines.MethodPlanner(method)
+    agent = learned(env, 20, planner=planner)
+    assert fpi.evaluate(agent, env, 1).mean == 1.0
+    why = agent.explain(0, 0)
+    assert why.exact and why.values.max() == 1.0
+    bill = agent.plan.bill
+    assert bill.steps > 0 and bill.restores + bill.jumps > 0 and bill.seconds > 0 and bill.numbers > 0
+    agent.save(tmp_path / "a.fpi")
+    with pytest.raises(ModelFileError, match=r"a planner of your own, .* fpi.load\(path, planner=...\)"):
+        fpi.load(tmp_path / "a.fpi")
+    assert (fpi.load(tmp_path / "a.fpi", planner=planner).plan.values == agent.plan.values).all()
+
+
+def test_a_method_plans_in_a_smooth_model_as_windows_are_imagined(slope_agent):
+    planner = baselines.MethodPlanner(baselines.BackwardSweep(rollouts=1, design="spanner"), centres=4)
+    model = slope_agent.plan.model
+    less = model.dynamics._replace(reach=0.05)
+    strict = replace(model, dynamics=less, known_radius=0.4 * model.known_radius)  # so that all is met
+    plan = planner.prepare(strict, 8, 0.5)
+    assert plan.bill.jumps == 8 * 3 * 5  # stages, actions, and 1 with 4 centres
+    played, path, left = np.empty(8, np.int64), np.empty((9, 2)), set()
+    for i, z in enumerate(plan.points[::4]):
+        given = RNG(i).integers(0, 3, 8)
+        worth, taken, unknown = windows.imagine(
+            plan.model.dynamics, plan.model.ends, plan.stages, z, 0, given, 8, played, path
+        )
+        left.add((bool(unknown), taken == 8))
+        assert imagine_by_method(plan, z, given)[1] == pytest.approx(worth)
+    assert left == {(False, True), (False, False), (True, False)}  # whole windows, ends, and the unknown
+    window = plan.choose(plan.points[0], np.empty(0, np.int64), 0, 0, 0)
+    assert window.value == window.values.max() and np.isfinite(window.values).all()
+    worst = np.full(1, window.values.argmin())
+    assert plan.choose(plan.points[0], worst, 0, 0, 0).value == pytest.approx(
+        max(window.value, window.values.min() + plan.margin)
+    )
+
+
+def test_what_a_method_loses_in_a_table_is_said():
+    kept = Experience(Observations(states=2), 3, 2)
+    kept.append(Trajectory(np.array([[0], [0], [0]]), np.array([0, 1]), np.array([0.0, 1.0]), False))
+
+    class Worst(baselines.Method):
+        def run(self, access):
+            yield lambda view: 0
+
+    plan = baselines.MethodPlanner(Worst()).prepare_table(plan_table(kept, (0.0, 1.0), 1.0))
+    assert plan.values[:, 0].tolist() == [[0.0, 1.0]] * 3
+    assert plan.promise(0, 0) == (False, "heuristic: in the table, the policy of the method earns 3 less than the best")
+
+
+def test_methods_that_cannot_plan_in_a_model_are_refused():
+    with pytest.raises(InputError, match="no model answers an Oracle"):
+        baselines.MethodPlanner(baselines.OracleSkip())
+    env = gym.make("FrozenLake-v1", **LAKE)
+    with pytest.raises(InputError, match="planner is 3; choose one of frozen, .*, or pass a planner"):
+        fpi.ModelFPI.for_env(env, planner=3)
+    for method, says in (
+        (baselines.BackwardSweep(), "no policy within 9 steps"),
+        (baselines.OFULMethod(), "one stage"),
+    ):
+        with pytest.raises(InputError, match=says):
+            _ = learned(env, 1, planner=baselines.MethodPlanner(method, steps=9)).plan
 
 
 def test_a_window_is_kept_unless_another_is_clearly_better(slope_agent):

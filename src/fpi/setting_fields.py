@@ -4,12 +4,29 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Protocol, Union, get_args, get_origin, runtime_checkable
 
 from fpi.errors import InputError
 
 Rule = Callable[[Any], int]
 """An exploring rule of one's own, see `fpi.algorithms.UncoveredState`."""
+
+
+@runtime_checkable
+class PlannerObject(Protocol):
+    """A planner of one's own, see `fpi.modelling.planners.Planner`."""
+
+    def prepare(self, model: Any, horizon: int, pessimism: float) -> Any: ...
+
+    def choose(self, plan: Any, z: Any, kept: Any, seed: int, episode: int, decision: int) -> Any: ...
+
+
+def is_own(value: Any) -> bool:
+    """Whether a setting is one's own code, which files do not hold."""
+    return callable(value) or isinstance(value, PlannerObject)
+
+
+_OWN: dict[Any, str] = {Rule: "a function", PlannerObject: "a planner"}
 
 
 @dataclass(frozen=True)
@@ -47,10 +64,11 @@ class SettingField(NamedTuple):
     def check(self, value: Any) -> None:
         if value is None and self.setting.none:
             return
-        own = Rule in self._kinds
-        if self.choices and not ((isinstance(value, str) and value in self.choices) or (own and callable(value))):
-            function = ", or pass a function" if own else ""
-            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{function}.")
+        own = next((kind for kind in _OWN if kind in self._kinds), None)
+        fits = callable(value) if own is Rule else own is not None and isinstance(value, own)
+        if self.choices and not (fits or (isinstance(value, str) and value in self.choices)):
+            other = f", or pass {_OWN[own]}" if own else ""
+            raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{other}.")
         if self.setting.check is not None:
             self.setting.check(self.name, value)
 

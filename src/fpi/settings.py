@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fpi._validation import check_real, check_whole
 from fpi.errors import InputError
-from fpi.setting_fields import Rule, Setting, SettingField, settings_of
+from fpi.setting_fields import PlannerObject, Rule, Setting, SettingField, settings_of
 
 SMALLEST_RIDGE = 1e-12  # below, even 32 digits do not keep Sigma invertible
 MOST_CELLS = 1_000_000
@@ -315,7 +315,7 @@ class ModelSettings(Settings):
         ),
     ] = 0.25
     planner: Annotated[
-        Literal["frozen", "stationary", "cem", "shooting"],
+        Literal["frozen", "stationary", "cem", "shooting"] | PlannerObject,
         Setting(
             "Planning in the model. frozen: FPI, stage by stage. stationary: one discounted Q for all. cem: the "
             "cross-entropy method on action sequences. shooting: the best of random ones.",

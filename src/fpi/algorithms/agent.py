@@ -23,6 +23,7 @@ from fpi.envs import Env, RewardRange
 from fpi.errors import CoverageWarning, InputError
 from fpi.evaluation import Decision, Policy
 from fpi.history import History
+from fpi.setting_fields import is_own
 from fpi.settings import Settings, TheorySettings
 from fpi.training import Callback, TrainingState
 
@@ -291,8 +292,8 @@ class Agent:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it; a function of one's own is left out."""
-    if callable(value):
+    """A setting as JSON can hold it; code of one's own is left out."""
+    if is_own(value):
         return None
     return value.item() if isinstance(value, np.generic) else value
 

@@ -15,6 +15,7 @@ from fpi._validation import check_whole
 from fpi.algorithms.agent import ANY_REWARD, Agent, leaf_names
 from fpi.errors import InputError, ModelFileError
 from fpi.features import optional_methods
+from fpi.setting_fields import is_own
 from fpi.training import TrainingState
 
 
@@ -25,8 +26,12 @@ class Kind(NamedTuple):
     from_config: Callable[[dict[str, Any]], Any]
 
 
-def load(path: str | os.PathLike[str], features: Any, explore: Any, kinds: dict[str, Kind]) -> Agent:
-    """Read an agent that `save` wrote; `kinds` says what it may be."""
+OWN = {"explore": "an exploring rule", "planner": "a planner"}
+"""Settings that may be code of one's own, which files do not hold."""
+
+
+def load(path: str | os.PathLike[str], features: Any, own: dict[str, Any], kinds: dict[str, Kind]) -> Agent:
+    """Read an agent that `save` wrote; `own` are settings of `OWN` or None, `kinds` says what the agent may be."""
     tensors, meta = model_files.read(path)
     try:
         kind = kinds.get(meta["algorithm"])
@@ -49,7 +54,7 @@ def load(path: str | os.PathLike[str], features: Any, explore: Any, kinds: dict[
                 f"{path} was learned with a feature function of your own, or a class of functions, which a file cannot "
                 "hold. Pass it: fpi.load(path, features=...)."
             )
-        settings = _with_rule(path, dict(meta["settings"]), explore)
+        settings = _with_own(path, dict(meta["settings"]), own)
         low, high = settings.get("reward_range", (0.0, 1.0)) or ANY_REWARD
         shifted = bool(meta.get("shifted", low < 0 and "data.target" in tensors))
         if shifted:
@@ -77,17 +82,19 @@ def load(path: str | os.PathLike[str], features: Any, explore: Any, kinds: dict[
     return agent
 
 
-def _with_rule(path: Any, settings: dict[str, Any], explore: Any) -> dict[str, Any]:
-    """The settings of a file, with the exploring rule that was given where it had one of the user's own."""
-    if settings.get("explore", "") is None:
-        if not callable(explore):
+def _with_own(path: Any, settings: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file, with what was given where it had code of the user's own."""
+    for name, what in OWN.items():
+        if settings.get(name, "") is not None:
+            if own[name] is not None:
+                raise ModelFileError(f"{path} was learned without {what} of your own. Leave `{name}` out.")
+        elif not is_own(own[name]):
             raise ModelFileError(
-                f"{path} was learned with an exploring rule of your own, which a file cannot hold. Pass the function: "
-                "fpi.load(path, explore=...)."
+                f"{path} was learned with {what} of your own, which a file cannot hold. Pass it: "
+                f"fpi.load(path, {name}=...)."
             )
-        return settings | {"explore": explore}
-    if explore is not None:
-        raise ModelFileError(f"{path} was learned without an exploring rule of your own. Leave `explore` out.")
+        else:
+            settings[name] = own[name]
     return settings
 
 

@@ -36,7 +36,7 @@ from fpi.kernels.numerics import pick
 from fpi.modelling.dynamics import target_errors, targets_of
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import fit_model, reward_bounds
-from fpi.modelling.planners import PLANNERS, Plan, Planner
+from fpi.modelling.planners import PLANNERS, Plan, Planner, TablePlanner
 from fpi.modelling.presets import PRESETS
 from fpi.modelling.table import TablePlan, plan_table
 from fpi.settings import ModelSettings
@@ -142,8 +142,8 @@ class ModelFPI(Agent):
         for name in ("scales", "angles"):
             self._check_entries(name, getattr(settings, name))
         self.action_grid = settings.grid
-        self.planner: Planner = PLANNERS[settings.planner]
-        """May be exchanged for one of your own, which files do not hold, before learning."""
+        self.planner: Planner = PLANNERS[settings.planner] if isinstance(settings.planner, str) else settings.planner
+        """May be exchanged before learning; files hold nothing of that."""
         self._plan: tuple[int, Plan | TablePlan | None] | None = None
 
     def _check_entries(self, name: str, value: Any) -> None:
@@ -209,7 +209,8 @@ class ModelFPI(Agent):
         if self.features.states is not None:
             if not experience.episodes:
                 return None
-            return plan_table(experience, reward_bounds(experience, self.settings), pessimism or 0.0)
+            exact = plan_table(experience, reward_bounds(experience, self.settings), pessimism or 0.0)
+            return self.planner.prepare_table(exact) if isinstance(self.planner, TablePlanner) else exact
         model = fit_model(experience, self.settings)
         if model is None:
             return None
@@ -246,15 +247,7 @@ class ModelFPI(Agent):
         nothing = np.full(self.actions, np.nan)
         if isinstance(plan, TablePlan):
             state = int(read[0])
-            exact = plan.contradictions == 0 and plan.certain(state, stage)
-            promise = (
-                "exact: no policy earns more from here, if transitions and rewards are deterministic and no reward is "
-                "above the largest assumed"
-                if exact
-                else f"{plan.contradictions} transitions contradicted earlier ones: they are not deterministic"
-                if plan.contradictions
-                else "optimistic: the best actions lead to some that were never tried"
-            )
+            exact, promise = plan.promise(state, stage)
             return ModelExplanation(
                 action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, promise
             )

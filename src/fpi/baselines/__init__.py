@@ -22,6 +22,7 @@ from fpi.baselines.backward_sweep import BackwardSweep
 from fpi.baselines.capi import CAPI, CAPILiteral
 from fpi.baselines.confident_lspi import ConfidentLSPI, Politex
 from fpi.baselines.harness import Judge, Run, facts, play
+from fpi.baselines.in_model import MethodPlanner
 from fpi.baselines.lsvi import LSVI_UCB, RLSVI, FittedQ, OracleSkip
 from fpi.baselines.mc_lspi import MonteCarloLSPI
 from fpi.baselines.method import FACTS, Inapplicable, Method, Mixture, Policy
@@ -81,6 +82,7 @@ __all__ = [
     "Judge",
     "Local",
     "Method",
+    "MethodPlanner",
     "Mixture",
     "MonteCarloLSPI",
     "NullSpace",

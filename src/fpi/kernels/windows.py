@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.choose import TIE
-from fpi.kernels.numerics import dot
-from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances
+from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_distances, weighted_sum
 
 # Small functions are taken in by their callers: counting references to all arrays of a model costs more than they do.
 
@@ -64,10 +63,17 @@ class Stages(NamedTuple):
 
 
 @jit
-def step(dynamics, ends, z, action, after, scratch):
+def step(dynamics, ends, z, action, after):
     """One decision from z, into `after`: the reward, whether the episode ends, whether such decisions are known."""
-    squares = scratch[: dynamics.points.shape[1]]
-    squares[:] = dynamics.offsets[action]
+    squares = np.empty(dynamics.points.shape[1])
+    return take_step(dynamics, ends, z, action, after, squares)
+
+
+@jit_inline
+def take_step(dynamics, ends, z, action, after, squares):
+    """`step`, with room for the squares."""
+    for i in range(squares.size):
+        squares[i] = dynamics.offsets[action, i]
     squared_distances(dynamics.points, z, dynamics.rates, squares)
     least = np.inf
     for i in range(dynamics.firsts[action], dynamics.firsts[action + 1]):
@@ -105,16 +111,14 @@ def nearest_odd(dynamics, z, action, least):
 def smooth_target(dynamics, z, action, target, similarities):
     """The prediction of one target: trend, curves and kernel."""
     d = z.size
-    linear = dynamics.trend[target, action]
-    curves = dynamics.curves[target]
-    value = linear[0]
+    value = dynamics.trend[target, action, 0]
     place = 0
     for j in range(d):
-        value += linear[1 + j] * z[j]
+        value += dynamics.trend[target, action, 1 + j] * z[j]
         for k in range(j, d):
-            value += curves[place] * z[j] * z[k]
+            value += dynamics.curves[target, place] * z[j] * z[k]
             place += 1
-    return value + dot(dynamics.weights[target], similarities)
+    return value + weighted_sum(dynamics.weights, target, similarities)
 
 
 @jit_inline
@@ -176,26 +180,24 @@ def ended(ends, z):
 @jit_inline
 def look(stages, z, similarities):
     """Whether z is known; fills its similarities with the points of the cover."""
-    n = stages.cover.shape[1]
-    squares = similarities[:n]
-    squares[:] = 0.0
-    squared_distances(stages.cover, z, stages.rates, squares)
-    least = np.inf
-    for i in range(n):
-        least = min(least, squares[i])
-    for i in range(n):
-        squares[i] = similarity(squares[i])
-    return least <= stages.radius
+    similarities[:] = 0.0
+    squared_distances(stages.cover, z, stages.rates, similarities)
+    near = 0
+    for i in range(similarities.size):
+        near += similarities[i] <= stages.radius  # a count takes less time than the smallest
+    for i in range(similarities.size):
+        similarities[i] = similarity(similarities[i])
+    return near > 0
 
 
 @jit_inline
-def stage_action(stages, stage, similarities):
+def stage_action(stages, stage, similarities, values):
     """argmax of Q_h; ties go to the lowest action."""
-    actions = stages.means.shape[1]
-    values = np.empty(actions)
+    horizon, actions = stages.means.shape
+    weights = stages.weights.reshape(horizon * actions, similarities.size)
     top = -np.inf
     for a in range(actions):
-        values[a] = stages.means[stage, a] + dot(stages.weights[stage, a], similarities)
+        values[a] = stages.means[stage, a] + weighted_sum(weights, stage * actions + a, similarities)
         top = max(top, values[a])
     for a in range(actions):
         if values[a] >= top - TIE * (1.0 + abs(top)):
@@ -211,8 +213,9 @@ def imagine(dynamics, ends, stages, z, stage, given, count, played, path):
     decisions taken, and whether it left the known set.
     """
     horizon = stages.means.shape[0]
-    scratch = np.empty(dynamics.points.shape[1])
+    squares = np.empty(dynamics.points.shape[1])
     similarities = np.empty(stages.cover.shape[1])
+    values = np.empty(stages.means.shape[1])
     value = 0.0
     path[0] = z
     for i in range(horizon - stage):
@@ -223,11 +226,11 @@ def imagine(dynamics, ends, stages, z, stage, given, count, played, path):
                 known = look(stages, path[i], similarities)
         else:
             known = look(stages, path[i], similarities) or i == 0
-            action = stage_action(stages, stage + i, similarities)
+            action = stage_action(stages, stage + i, similarities, values)
         if not known:
             return value + (horizon - stage - i) * stages.unknown, i, True
         played[i] = action
-        reward, end, sure = step(dynamics, ends, path[i], action, path[i + 1], scratch)
+        reward, end, sure = take_step(dynamics, ends, path[i], action, path[i + 1], squares)
         if not sure:
             return value + (horizon - stage - i) * stages.unknown, i + 1, True
         value += reward

@@ -44,9 +44,9 @@ class SmoothModel:
 
     def step(self, observation: Any, action: int) -> tuple[Floats, float, bool, bool]:
         """A decision: the observation after it, its reward, whether it ends the episode, whether it is known."""
-        after, scratch = np.empty(len(self.coordinates.scales)), np.empty(self.dynamics.points.shape[1])
+        after = np.empty(len(self.coordinates.scales))
         z = self.coordinates(observation)
-        reward, end, known = step(self.dynamics, self.ends, z, action, after, scratch)
+        reward, end, known = step(self.dynamics, self.ends, z, action, after)
         return after * self.coordinates.scales, reward, end, known
 
     def least_tried(self, z: Floats) -> int:

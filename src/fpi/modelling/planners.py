@@ -10,7 +10,7 @@ followed by the frozen policies, and takes the best.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from fpi.modelling.calls import (
 )
 from fpi.modelling.known import add_to_net
 from fpi.modelling.model import SmoothModel
+from fpi.modelling.table import TablePlan
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,7 +93,14 @@ class Planner(Protocol):
     def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window: ...
 
 
-def _bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats, planner: Planner) -> Plan:
+@runtime_checkable
+class TablePlanner(Protocol):
+    """A planner that has plans of its own in tables; with all others these are planned exactly."""
+
+    def prepare_table(self, exact: TablePlan) -> TablePlan: ...
+
+
+def bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats, planner: Planner) -> Plan:
     """With stages that know what is known, and nothing else."""
     rates = np.full(points.shape[1], 1.0 / (np.sqrt(2.0) * LENGTH * model.radius))
     low, high = model.rewards
@@ -116,12 +124,12 @@ class FrozenStages:
     """Actions at most that are tried at a state before the stages take over."""
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
-        first = self._sweep(_bare_plan(model, horizon, pessimism, model.cover, self))
+        first = self._sweep(bare_plan(model, horizon, pessimism, model.cover, self))
         points = add_to_net(model.cover, self._imagined(first), model.radius, MOST_POINTS)
         return (
             first
             if len(points) == len(model.cover)
-            else self._sweep(_bare_plan(model, horizon, pessimism, points, self))
+            else self._sweep(bare_plan(model, horizon, pessimism, points, self))
         )
 
     def _sweep(self, plan: Plan) -> Plan:
@@ -179,9 +187,8 @@ class StationaryValues(FrozenStages):
         after = np.empty((n, actions, d))
         unknown = stages.unknown / (1.0 - self.discount)
         known = np.zeros((n, actions), np.bool_)
-        scratch = np.empty(plan.model.dynamics.points.shape[1])
         for i, a in np.ndindex(n, actions):
-            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a], scratch)
+            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a])
             rewards[i, a] = reward if sure else 0.0
             known[i, a] = sure and not end and plan.distance(after[i, a]) <= 1.0
             later[i, a] = 0.0 if end and sure else unknown
@@ -208,7 +215,7 @@ class CrossEntropy:
     elite: float = 0.1
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
-        return _bare_plan(model, horizon, pessimism, model.cover, self)
+        return bare_plan(model, horizon, pessimism, model.cover, self)
 
     def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
         horizon, actions = plan.stages.means.shape

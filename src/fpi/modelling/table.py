@@ -33,6 +33,10 @@ class TablePlan:
     """(H, S, A)."""
     contradictions: int
     """Transitions that led elsewhere than a later one: if there are any, they are not deterministic."""
+    unknown: float
+    """What an action that was never taken is taken to pay at every step from there on."""
+    starts: Ints
+    """Where episodes began."""
     interval = 1
 
     def best(self, state: int, stage: int) -> int:
@@ -54,6 +58,17 @@ class TablePlan:
             state, stage = int(self.after[state, action]), stage + 1
         return True
 
+    def promise(self, state: int, stage: int) -> tuple[bool, str]:
+        """Whether the values here are exact, and what is certain of them, in words."""
+        if self.contradictions:
+            return False, f"{self.contradictions} transitions contradicted earlier ones: they are not deterministic"
+        if not self.certain(state, stage):
+            return False, "optimistic: the best actions lead to some that were never tried"
+        return True, (
+            "exact: no policy earns more from here, if transitions and rewards are deterministic and no reward is "
+            "above the largest assumed"
+        )
+
 
 def plan_table(experience: Experience, bounds: tuple[float, float], pessimism: float) -> TablePlan:
     """The table of all episodes, and the plan in it."""
@@ -73,5 +88,7 @@ def plan_table(experience: Experience, bounds: tuple[float, float], pessimism: f
     rewards = total / np.maximum(count, 1)
     values = np.empty((experience.stages, states, actions))
     low, high = bounds
-    sweep_table(after, rewards, high - pessimism * (high - low), values)
-    return TablePlan(after, rewards, values, int((after[taken] != led).sum()))
+    unknown = high - pessimism * (high - low)
+    sweep_table(after, rewards, unknown, values)
+    starts = np.unique([each[0] for each in seen])
+    return TablePlan(after, rewards, values, int((after[taken] != led).sum()), unknown, starts)

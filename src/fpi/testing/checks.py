@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from fpi import algorithms
+from fpi.algorithms import loading
 from fpi.evaluation import evaluate
+from fpi.setting_fields import is_own
 from fpi.testing.harness import (
     EPISODES,
     HALF,
@@ -282,8 +284,9 @@ def saving_replaces_the_file_in_one_piece(harness: Harness) -> None:
 
 def _loaded(agent: Any) -> Any:
     with saved_file(agent) as path:
-        rule = getattr(agent.settings, "explore", None)
-        return algorithms.load(path, features=agent.features, explore=rule if callable(rule) else None)
+        own = {name: getattr(agent.settings, name, None) for name in loading.OWN}
+        given = {name: value for name, value in own.items() if is_own(value)}
+        return algorithms.load(path, features=agent.features, **given)
 
 
 def a_loaded_agent_is_the_one_saved(harness: Harness) -> None:
