@@ -49,6 +49,7 @@ class Monitor:
         self.span = agent.rewards.span
         """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
+        self._sizes = agent.datasets.sizes()
         self.begin()
 
     def begin(self) -> None:
@@ -59,6 +60,12 @@ class Monitor:
 
     def check(self) -> None:
         """Check what is not checked after every episode."""
+
+    def grown(self) -> list[tuple[int, int]]:
+        """Stage and level of the datasets that have more data than when this was asked last."""
+        before, self._sizes = self._sizes, self.agent.datasets.sizes()
+        levels, stages = np.nonzero(self._sizes > before)
+        return list(zip(stages.tolist(), (levels + 1).tolist(), strict=True))
 
     def last_episodes(self, n: int) -> NDArray[np.int64]:
         """The numbers of the last n episodes, from 1 on."""
@@ -80,15 +87,16 @@ class DatasetSizes(Monitor):
         first, last = (self.agent.first_level, min(DEEPEST, self.agent.levels)) if self.leveled else (0, 0)
         levels = [(level,) for level in range(first, last + 1)] if self.leveled else [()]
         self._cells: list[Cell] = [(stage, *level) for stage in range(self.agent.horizon) for level in levels]
-        self._rows: list[list[int]] = []
+        self._rows: list[NDArray[np.int64]] = []
 
     def see(self, episode: Episode) -> None:
-        self._rows.append([self.agent.datasets.size(*cell) for cell in self._cells])
+        self._rows.append(self.agent.datasets.sizes())
 
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
-        sizes, episodes = np.array(self._rows).T, self.last_episodes(len(self._rows))
+        stages, levels = np.array([(stage, *level, 1)[:2] for stage, *level in self._cells]).T
+        sizes, episodes = np.array(self._rows)[:, levels - 1, stages].T, self.last_episodes(len(self._rows))
         self.counts[0].add(sizes, np.array(bounds)[:, None], episodes, self._cells)
         self._rows.clear()
 
@@ -109,17 +117,10 @@ class _Data(Monitor):
 
     def begin(self) -> None:
         self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
-        self._stored = 0
 
     def see(self, episode: Episode) -> None:
-        if self.agent.data_stored == self._stored:
-            return
-        self._stored = self.agent.data_stored
-        levels = {(level,) for level in self.agent.played if level <= self.agent.levels} if self.leveled else {()}
-        for stage in range(self.agent.horizon):
-            for level in levels:
-                if self.agent.datasets.size(stage, *level) > len(self.data[stage, *level]):
-                    self.data[stage, *level].append(self._step(episode, stage))
+        for stage, level in self.grown():
+            self.data[(stage, level) if self.leveled else (stage,)].append(self._step(episode, stage))
 
     def _step(self, episode: Episode, stage: int) -> Stored:
         """The step of the episode at this stage, as a datum."""
@@ -291,8 +292,13 @@ class StaysTheSame(Monitor):
 
 def _same(one: LevelState, other: LevelState) -> bool:
     """To the last bit; values of actions that are not allowed are NaN."""
-    for name in ("covered", "action", "values", "allowed", "survives"):
-        now, then = (np.asarray(getattr(each, name), np.float64) for each in (one, other))  # None becomes NaN
-        if not np.array_equal(now, then, equal_nan=True):
-            return False
-    return True
+    return (
+        (one.covered, one.action) == (other.covered, other.action)
+        and same_actions(one.allowed, other.allowed)
+        and same_actions(one.survives, other.survives)
+        and np.array_equal(one.values, other.values, equal_nan=True)
+    )
+
+
+def same_actions(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
+    return one is other if one is None or other is None else bool(np.array_equal(one, other))
