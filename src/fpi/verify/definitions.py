@@ -199,12 +199,10 @@ class Dependence(RawData):
 
     def begin(self) -> None:
         super().begin()
-        brackets = all_policies(self.testbed)
-        worst = cache(lambda state: brackets.of_actions(state)[0].argmin())
-        drawn = [random_policy(self.testbed.actions, seed) for seed in range(POLICIES)]
-        self._policies = [self.testbed.optimal_action, lambda state: int(worst(state)), *drawn]
-        self._values = [self.testbed.values(policy) for policy in self._policies]
-        self._theta = cache(lambda stage: [self.testbed.theta(stage, policy) for policy in drawn])
+        self._worst_and_best = all_policies(self.testbed)
+        self._drawn = [random_policy(self.testbed.actions, seed) for seed in range(POLICIES)]
+        self._values = [self.testbed.values(policy) for policy in self._drawn]
+        self._thetas = cache(lambda stage: [self.testbed.theta(stage, policy) for policy in self._drawn])
         self._spread = cache(self._largest_spread)
         self._exact: defaultdict[tuple[int, int], list[list[float]]] = defaultdict(list)
         """Q^pi of the first pairs of a dataset, for every policy drawn."""
@@ -229,11 +227,11 @@ class Dependence(RawData):
             exact, kappa = self._exact[stage, level], self.agent.settings.misspecification
             for episode in self.stored[stage, level][len(exact) : SEQUENCE]:
                 state, action = self._state(episode, stage), int(episode.actions[stage])
-                exact.append([self.testbed.backup(state, value)[action] for value in self._values[2:]])
+                exact.append([self.testbed.backup(state, value)[action] for value in self._values])
             rows = self.agent.dataset(stage, level).features[: len(exact)]
             inverse = np.linalg.inv(self.instance.ridge * np.eye(self.testbed.dim) + rows.T @ rows)
             bound = len(rows) * kappa**2
-            for values, theta in zip(np.array(exact).T, self._theta(stage), strict=True):
+            for values, theta in zip(np.array(exact).T, self._thetas(stage), strict=True):
                 total = rows.T @ (values - rows @ theta)
                 self.counts[0].add(total @ inverse @ total, bound, np.inf if kappa else bound, [(stage, level)])
 
@@ -252,18 +250,18 @@ class Dependence(RawData):
             self.counts[1].add(sizes, [accuracy**2, ridge * accuracy], np.inf, [state])
             kappa, norm = self.testbed.misspecification, self.testbed.theta_bound
             bound = 2 * (kappa + (self.instance.ridge**0.5 * norm + len(data) ** 0.5 * kappa) * accuracy)
-        fallback = self._policies[-1]
         for action in np.flatnonzero(level_state.allowed).tolist():
             here = self.testbed.next(state, action)
             while here is not None:
                 if here not in met:
                     self.counts[-1].add(self._spread(here), bound, self.testbed.horizon - here[0], [here])
                 chosen = action_of(here)
-                here = self.testbed.next(here, fallback(here) if chosen is None else chosen)
+                here = self.testbed.next(here, self._drawn[-1](here) if chosen is None else chosen)
 
     def _largest_spread(self, state: State) -> float:
         """Of Q^pi over actions, for the policy where it is largest."""
-        return max(float(np.ptp(self.testbed.backup(state, value))) for value in self._values)
+        drawn = [self.testbed.backup(state, value) for value in self._values]
+        return float(np.ptp([*self._worst_and_best.of_actions(state), *drawn], axis=1).max())
 
     def _met(self, stage: int, level: int) -> set[State]:
         """States that stored returns of a dataset came through."""

@@ -38,7 +38,7 @@ class Claim(NamedTuple):
 _FORMULAS = "every constant is what the paper's formula gives"
 _STEPS = "every step, its level and the datum stored are as written there"
 _REPORTS = "coverage, freezing indices, values and action sets are as defined"
-_LATE = "its bound is below what is trivially true after some 15,000 episodes, which quick runs do not have"
+_LATE = "its bound is below what is trivially true after some 6,000 episodes, which quick runs do not have"
 
 CHECKED = (
     Claim("PAC", Formulas, "Constants 4", _FORMULAS, exact=True),
