@@ -288,6 +288,7 @@ class Formulas(Monitor):
             (self._bounds_of_levels if self.constants.leveled else self._bounds)()
             if self.instance.algorithm == "Eluder":
                 self._bounds_of_classes()
+        self._log_det = cache(self._log_det_of_prefix)  # nothing is learned during a check
         for states in pool(self.testbed, PROMISES, seed=self.agent.episodes):
             for state in states:
                 known = self.agent.explain(self.testbed.observation(state), state[0])
@@ -304,9 +305,11 @@ class Formulas(Monitor):
         linear = self.constants.linear
         if self.instance.constants == "paper":
             return float(linear.alpha(linear.most_data(self.instance.epsilon), stage=stage))
-        features = self.agent.dataset(stage).features[:k]
-        sigma = np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge
-        return float(linear.alpha(k, np.linalg.slogdet(sigma)[1], stage=stage))
+        return float(linear.alpha(k, self._log_det(k, stage), stage=stage))
+
+    def _log_det_of_prefix(self, k: int, *cell: int) -> float:
+        features = self.agent.dataset(*cell).features[:k]
+        return float(np.linalg.slogdet(np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge)[1])
 
     def _promise(self, stage: int, known: Any) -> None:
         """Lemmas 4 and 6, from this stage on."""
@@ -351,10 +354,8 @@ class Formulas(Monitor):
         for each in known.level_states:
             if each.covered is None:
                 continue
-            log_det = None
-            if self.instance.algorithm == "Regret":
-                features = self.agent.dataset(stage, each.level).features[: each.covered]
-                log_det = np.linalg.slogdet(np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge)[1]
+            linear = self.instance.algorithm == "Regret"
+            log_det = self._log_det(each.covered, stage, each.level) if linear else None
             factor, bias, slack = self.constants.margins(stage, each.level, each.covered, log_det)
             lower = np.where(each.allowed, each.values / self.span - factor * each.widths - bias, -np.inf)
             self.compare(("threshold", stage, each.level), each.threshold / self.span, lower.max() - slack)

@@ -22,8 +22,8 @@ class TooNear(Exception):
 
 def above(numbers: Any, edge: Any, unit: Any) -> NDArray[np.bool_]:
     """numbers > edge, beyond ties; two programs that round differently agree on it."""
-    beyond = (np.asarray(numbers) - edge) / unit / TIE - 1
-    if (np.abs(beyond) < 0.5).any():
+    beyond = (numbers - edge) / unit / TIE - 1
+    if (abs(beyond) < 0.5).any():
         raise TooNear
     return np.asarray(beyond > 0)
 
@@ -101,12 +101,17 @@ class Ridge:
 
     def first_cover(self, rows: Array, epsilon: float) -> int | None:
         """Eq. (2). Widths fall with k, so halving finds the k that covers while k - 1 does not."""
+
+        def covers(k: int) -> bool:
+            """The widest action decides."""
+            return not above(self.widths(rows, k).max(), epsilon, epsilon)
+
         low, high = -1, len(self)
-        if self.uncovered(rows, high, epsilon).any():
+        if not covers(high):
             return None
         while high - low > 1:
             k = (low + high) // 2
-            low, high = (k, high) if self.uncovered(rows, k, epsilon).any() else (low, k)
+            low, high = (low, k) if covers(k) else (k, high)
         return high
 
 
@@ -209,23 +214,25 @@ def climb(
         epsilon = accuracies[level - 1]
         allowed = np.ones(len(rows), np.bool_) if not rungs else rungs[-1].survives
         assert allowed is not None
-        k = data.first_cover(rows[allowed], epsilon)
+        inside = rows[allowed]
+        k = data.first_cover(inside, epsilon)
         at = len(data) if k is None else k
+        q, width = data.values(inside, at), data.widths(inside, at)
         values, widths = np.full((2, len(rows)), np.nan)
-        values[allowed], widths[allowed] = data.values(rows[allowed], at), data.widths(rows[allowed], at)
+        values[allowed], widths[allowed] = q, width
+        uncovered = np.zeros(len(rows), np.bool_)
         if k is None:
-            uncovered = np.zeros(len(rows), np.bool_)
-            uncovered[allowed] = data.uncovered(rows[allowed], at, epsilon)
+            uncovered[allowed] = data.uncovered(inside, at, epsilon)
             rungs.append(Rung(level, allowed, None, uncovered, values, widths, None, None))
             break
-        top = float(np.nanmax(values))
-        tied = allowed & ~above(np.where(allowed, top - values, np.inf), 0.0, 1 + abs(top))
+        top = q.max()
+        first = above(top - q, 0.0, 1 + abs(top)).argmin()  # of the tied ones
         survives = allowed
         if margins is not None:
             factor, bias, slack = margins(stage, level, k)
-            errors = factor * np.where(allowed, widths, 0.0) + bias
-            bar = float(np.nanmax(values - errors)) - slack
-            survives = allowed & ~above(np.where(allowed, bar - values - errors, np.inf), 0.0, 1 + abs(bar))
-        nothing = np.zeros(len(rows), np.bool_)
-        rungs.append(Rung(level, allowed, k, nothing, values, widths, int(tied.argmax()), survives))
+            errors = factor * width + bias
+            bar = (q - errors).max() - slack
+            survives = allowed.copy()
+            survives[allowed] = ~above(bar - q - errors, 0.0, 1 + abs(bar))
+        rungs.append(Rung(level, allowed, k, uncovered, values, widths, int(allowed.nonzero()[0][first]), survives))
     return rungs

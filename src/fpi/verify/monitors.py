@@ -49,7 +49,7 @@ class Monitor:
         self.span = agent.rewards.span
         """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
-        self._sizes = agent.datasets.sizes()
+        self._sizes, self._stored = agent.datasets.sizes(), agent.data_stored
         self.begin()
 
     def begin(self) -> None:
@@ -63,6 +63,9 @@ class Monitor:
 
     def grown(self) -> list[tuple[int, int]]:
         """Stage and level of the datasets that have more data than when this was asked last."""
+        if self.agent.data_stored == self._stored:
+            return []
+        self._stored = self.agent.data_stored
         before, self._sizes = self._sizes, self.agent.datasets.sizes()
         levels, stages = np.nonzero(self._sizes > before)
         return list(zip(stages.tolist(), (levels + 1).tolist(), strict=True))
@@ -212,7 +215,7 @@ class _Noise:
         self._sum += (target - datum.value) * phi
         self.size += 1
         self._log_det += math.log(growth)
-        low, high = (1 + len(datum.suffix)) * np.array(self._ends)
+        low, high = ((1 + len(datum.suffix)) * end for end in self._ends)
         self._most += max(datum.value - low, high - datum.value) ** 2
 
     def measure(self, linear: Linear, cell: Cell) -> tuple[float, ...]:
