@@ -82,9 +82,8 @@ class RawData(Monitor):
     def see(self, episode: Episode) -> None:
         if not self.defined:
             return
-        grown = self.grown()
-        self.judge(episode, grown)
-        for stage, level in grown:
+        self.judge(episode, self.grown)
+        for stage, level in self.grown:
             action, target = int(episode.actions[stage]), float(episode.rewards[stage:].sum()) / self.span
             self.data(stage, level).append(self.rows(self._state(episode, stage))[action], target)
             self.stored[stage, level].append(episode)

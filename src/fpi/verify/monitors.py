@@ -37,6 +37,10 @@ DEEPEST = 6  # levels after which nothing is full in any run here
 class Monitor:
     """Watches one agent on one testbed; `counts` has a row for every claim it checks."""
 
+    sizes: NDArray[np.int64]
+    """Data per level (rows) and stage after the episode that it is to see."""
+    grown: list[tuple[int, int]]
+    """Stage and level of the datasets that got one in it."""
     apart = False
     """Whether an agent with scaled constants owes none of the claims: they then have other names."""
 
@@ -49,7 +53,6 @@ class Monitor:
         self.span = agent.rewards.span
         """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
-        self._sizes, self._stored = agent.datasets.sizes(), agent.data_stored
         self.begin()
 
     def begin(self) -> None:
@@ -60,15 +63,6 @@ class Monitor:
 
     def check(self) -> None:
         """Check what is not checked after every episode."""
-
-    def grown(self) -> list[tuple[int, int]]:
-        """Stage and level of the datasets that have more data than when this was asked last."""
-        if self.agent.data_stored == self._stored:
-            return []
-        self._stored = self.agent.data_stored
-        before, self._sizes = self._sizes, self.agent.datasets.sizes()
-        levels, stages = np.nonzero(self._sizes > before)
-        return list(zip(stages.tolist(), (levels + 1).tolist(), strict=True))
 
     def last_episodes(self, n: int) -> NDArray[np.int64]:
         """The numbers of the last n episodes, from 1 on."""
@@ -93,7 +87,7 @@ class DatasetSizes(Monitor):
         self._rows: list[NDArray[np.int64]] = []
 
     def see(self, episode: Episode) -> None:
-        self._rows.append(self.agent.datasets.sizes())
+        self._rows.append(self.sizes)
 
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
@@ -122,7 +116,7 @@ class _Data(Monitor):
         self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
 
     def see(self, episode: Episode) -> None:
-        for stage, level in self.grown():
+        for stage, level in self.grown:
             self.data[(stage, level) if self.leveled else (stage,)].append(self._step(episode, stage))
 
     def _step(self, episode: Episode, stage: int) -> Stored:

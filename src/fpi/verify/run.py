@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fpi.testbeds import TestbedEnv, WorstStarts
 from fpi.training import Episode
 from fpi.verify.accuracy import LevelAccuracy, LinearLevelAccuracy, PrefixAccuracy
@@ -107,8 +109,15 @@ class Run:
 def watch(monitors: Sequence[Monitor], episodes: int) -> Callable[[Episode], None]:
     """A callback for `learn`: costly checks come after 32, 64, 128, ... episodes and after the last."""
 
+    sizes: Any = 0
+
     def callback(episode: Episode) -> None:
+        nonlocal sizes
+        before, sizes = sizes, episode.agent.datasets.sizes()
+        levels, stages = np.nonzero(sizes > before)
+        grown = list(zip(stages.tolist(), (levels + 1).tolist(), strict=True))
         for monitor in monitors:
+            monitor.sizes, monitor.grown = sizes, grown
             monitor.see(episode)
         n = episode.number + 1
         if n == episodes or (n >= 32 and n & (n - 1) == 0):
