@@ -324,13 +324,13 @@ def test_values_agree_with_the_evaluator_of_the_testbed():
 
 
 @pytest.mark.parametrize("testbed", [testbeds.DeepSea(3, cost=0.3), testbeds.HubCorridor(B=1, m=2, K=2)], ids=str)
-def test_the_lowest_value_is_that_of_the_worst_actions(testbed):
-    lowest = exact.lowest_value(testbed)
+def test_the_worst_and_the_best_policy_get_what_the_worst_and_best_actions_get(testbed):
+    values = exact.all_policies(testbed)
     for start in testbed.held_out(3):
         returns = []
         for actions in itertools.product(range(testbed.actions), repeat=testbed.horizon):
             returns.append(testbed.value(start, lambda state, actions=actions: actions[state[0]]))
-        assert lowest(start) == pytest.approx(min(returns), abs=1e-12)
+        assert values.of(start) == pytest.approx((min(returns), max(returns)), abs=1e-12)
 
 
 def test_the_played_policy_is_what_the_next_episode_plays():

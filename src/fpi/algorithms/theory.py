@@ -213,11 +213,17 @@ def covering_data(dim: int, ridge: float, epsilon: float, overlapping: bool) -> 
     return dim * (1 + epsilon**-2 if overlapping else max(1.0, epsilon**-2))
 
 
-@lru_cache(maxsize=64)  # agents ask again and again
+_GRID = [math.pow(SMALLEST_EPSILON, i / 400) for i in range(401)]  # from 1 downwards
+
+
+@lru_cache(maxsize=64)  # agents ask again and again, also where no epsilon will do
+def _most_promising(constants: Constants) -> float:
+    return min(_GRID, key=constants.gap)
+
+
+@lru_cache(maxsize=64)
 def _epsilon_for(constants: Constants, target: float) -> float:
-    steps = 400
-    grid = [math.pow(SMALLEST_EPSILON, i / steps) for i in range(steps + 1)]  # from 1 downwards
-    best = min(grid, key=constants.gap)
+    grid, best = _GRID, _most_promising(constants)
     if constants.gap(best) > target:
         raise InputError(
             f"no epsilon gives a gap of {target:g}: the smallest that the theory can promise here is "

@@ -11,7 +11,7 @@ import numpy as np
 from fpi.algorithms.levels import LevelState
 from fpi.testbeds.base import FloatArray, State
 from fpi.verify.counts import ROUNDING, CheckCounts
-from fpi.verify.exact import Brackets, LevelStates, greedy_policy, lowest_value, played_policy, pool
+from fpi.verify.exact import Brackets, LevelStates, all_policies, greedy_policy, played_policy, pool
 from fpi.verify.monitors import Monitor
 
 PREFIXES = 12
@@ -22,7 +22,7 @@ class _Fresh(Monitor):
     """Looks at fresh states every time."""
 
     def begin(self) -> None:
-        self.lowest = lowest_value(self.testbed)
+        self.policies = all_policies(self.testbed)
         self._checks = 0
 
     def fresh(self) -> list[list[State]]:
@@ -85,10 +85,10 @@ class PrefixAccuracy(_Fresh):
             bound = scale * alpha * settings.epsilon + settings.misspecification
             counts.add(errors, bound, self.agent.horizon - stage, [state])
         if stage == 0 and known.covered:
-            best = self.testbed.optimal_value(state)
+            lowest, best = self.policies.of(state)
             gaps = best - np.array([value(state) for value in policies])
             for scale, counts in self._rows[2].items():
-                counts.add(gaps, scale * known.gap / self.span, best - self.lowest(state), [state])
+                counts.add(gaps, scale * known.gap / self.span, best - lowest, [state])
 
 
 class LevelAccuracy(_Fresh):
@@ -112,14 +112,13 @@ class LevelAccuracy(_Fresh):
         brackets = cache(lambda level: Brackets(self.testbed, partial(at.action, level=level)))
         for states in self.fresh():
             for state in states:
-                best = self.testbed.optimal_action_values(state)
-                room = best - self.testbed.backup(state, self.lowest)
+                lowest, best = self.policies.of_actions(state)
                 for level_state in at.of(state):
                     values = brackets(level_state.level).of_actions(state)
                     errors = np.abs(level_state.values - values)[:, level_state.allowed]
                     self.check_errors(state, level_state, errors)
                     if level_state.covered is not None:
-                        self._losses(state, level_state, values[0], best, room)
+                        self._losses(state, level_state, values[0], best, best - lowest)
 
     def check_errors(self, state: State, level_state: LevelState, errors: FloatArray) -> None:
         if level_state.covered is not None:

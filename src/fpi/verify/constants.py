@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from fpi.testbeds.base import Testbed
@@ -57,14 +58,14 @@ class Constants:
     def margins(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float, float]:
         """Eq. (7) by three rules: factor and bias of errors at the state itself, and a slack."""
         if self.instance.elimination == "paper":
-            return 0.0, 0.0, 2 * self.horizon * self.level_gap(level)
+            return 0.0, 0.0, 2 * self.horizon * self.levels.level_gap(level)
         if self.instance.elimination == "stage":
             return 0.0, 0.0, 2 * self.later(stage, level)
         return *self.errors(stage, level, k, log_det), 2 * self.later(stage + 1, level)
 
-    @property
+    @cached_property
     def levels(self) -> formulas.Levels:
-        return formulas.Levels(self.horizon, self.most_data, self.level_gap, self.first, self.last)
+        return formulas.Levels(self.horizon, cache(self.most_data), cache(self.level_gap), self.first, self.last)
 
 
 class LinearConstants(Constants):

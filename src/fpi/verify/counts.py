@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 ROUNDING = 1e-9  # relative; exact values are sums of a few means
+FINITE = 1e300  # for what is not, beside bounds
 ENOUGH = 10  # independent units without which a row says nothing
 TABLE_ERROR = 0.01  # the probability that a table of true claims has a violated one
 
@@ -36,13 +37,15 @@ class CheckCounts:
 
         `units` names what each row of the arrays is about, or all of them.
         """
-        actual, bound, trivial = np.broadcast_arrays(actual, bound, trivial)
+        shape = np.broadcast(actual, bound, trivial).shape
+        actual, bound, trivial = (np.add(numbers, np.zeros(shape)) for numbers in (actual, bound, trivial))
         if not actual.size:
             return
         self.checks += actual.size
-        self.violations += int(np.sum(actual > bound + ROUNDING * (1 + np.abs(bound))))
-        biting = bound < trivial - ROUNDING * (1 + np.abs(np.where(np.isfinite(trivial), trivial, 0.0)))
-        self.counting += int(biting.sum())
+        self.violations += int(np.count_nonzero(actual > bound + ROUNDING * (1 + np.abs(bound))))
+        finite = np.minimum(trivial, FINITE)
+        biting = bound < finite - ROUNDING * (1 + np.abs(finite))
+        self.counting += int(np.count_nonzero(biting))
         if len(units) == 1:
             self.seen.update(units if biting.any() else ())
         else:

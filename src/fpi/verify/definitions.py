@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fpi.testbeds.base import FloatArray, State, random_policy
 from fpi.training import Episode
 from fpi.verify.constants import constants_of
 from fpi.verify.counts import CheckCounts
-from fpi.verify.exact import LevelStates, lowest_value, pool
+from fpi.verify.exact import LevelStates, all_policies, pool
 from fpi.verify.literal import Data, Ridge, Rung, Tables, TooNear, climb, hindsight
-from fpi.verify.monitors import Monitor
+from fpi.verify.monitors import Monitor, same_actions
 
 LOOKED_AT = 100  # episodes that are all looked at; of later ones ever fewer
 REPORTS = 10  # states per stage and check
@@ -29,6 +28,7 @@ PROMISES = 5  # the same, for constants
 POLICIES = 3  # drawn, for lemmas about all policies
 DEEPEST = 11  # level up to which constants are compared
 SEQUENCE = 100  # data of a dataset, for Lemma 14
+STATES = 1_000  # whose rows are remembered
 EQUAL = 1e-7  # relative; two programs that round differently
 
 
@@ -40,14 +40,13 @@ class RawData(Monitor):
         self.accuracies = self.constants.accuracies
         self.cells: dict[tuple[int, int], Data] = {}
         self.stored: defaultdict[tuple[int, int], list[Episode]] = defaultdict(list)
-        self._sizes = np.zeros((len(self.accuracies), self.testbed.horizon), np.int64)
         self._frozen: defaultdict[State, list[Rung]] = defaultdict(list)
         self._episodes: list[Episode] = []  # with hindsight, as the next two
         self._paths: list[list[tuple[State, int]]] = []
         self._left: list[int] = []
         self._tables = getattr(self.testbed, "tables", None) if self.instance.algorithm == "Eluder" else None
         self.defined = self.instance.algorithm != "Eluder" or self._tables is not None
-        self.rows = cache(self._rows) if self.testbed.finite else self._rows
+        self.rows = lru_cache(STATES)(self._rows)
 
     def _rows(self, state: State) -> FloatArray:
         """What is known of each action: features, or the values of all functions."""
@@ -86,10 +85,8 @@ class RawData(Monitor):
     def see(self, episode: Episode) -> None:
         if not self.defined:
             return
-        sizes = self.agent.datasets.sizes()
-        grown = [(int(stage), int(level) + 1) for level, stage in np.argwhere(sizes > self._sizes)]
-        self.judge(episode, grown)
-        steps: Iterable[tuple[Episode, int, int]] = ((episode, *cell) for cell in grown)
+        self.judge(episode, self.grown)
+        steps: Iterable[tuple[Episode, int, int]] = ((episode, *cell) for cell in self.grown)
         try:
             for source, stage, level in self._look_back(episode) if self.instance.hindsight else steps:
                 action, target = int(source.actions[stage]), float(source.rewards[stage:].sum()) / self.span
@@ -97,7 +94,6 @@ class RawData(Monitor):
                 self.stored[stage, level].append(source)
         except TooNear:
             self.defined = False  # from here on nothing says what hindsight has to store
-        self._sizes = sizes.copy()
 
     def _look_back(self, episode: Episode) -> Iterator[tuple[Episode, int, int]]:
         """What hindsight has to store after an episode."""
@@ -132,26 +128,21 @@ class Definitions(RawData):
         rows = {claim.removesuffix(" for F"): counts for claim, counts in zip(self.claims, self.counts, strict=True)}
         self._steps, self._reports, *later = rows.values()
         self._widths, self._covered = later or (CheckCounts(""), CheckCounts(""))
-        self._wide: list[tuple[float, float, tuple[int, int]]] = []
-        """Accuracy, width and dataset of the pairs stored since the last check."""
+        self._measured: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """How many data of a dataset Lemma 7 was checked for."""
         self._next = 0.0
 
     def see(self, episode: Episode) -> None:
         super().see(episode)
         if self.instance.hindsight and self.defined:
             due = [len(self.data(stage, 1)) for stage in range(self.testbed.horizon)]
-            self._steps.add(float(due != self._sizes[0].tolist()), 0.0, 1.0, ["stored"])
+            self._steps.add(float(due != self.sizes[0].tolist()), 0.0, 1.0, ["stored"])
 
     def judge(self, episode: Episode, grown: list[tuple[int, int]]) -> None:
-        states = [self._state(episode, stage) for stage in range(episode.length)]
-        if self.leveled and self._tables is None:
-            for stage, level in grown:
-                row = self.rows(states[stage])[episode.actions[stage]]
-                data, accuracy = self.data(stage, level), self.accuracies[level - 1]
-                self._wide.append((accuracy, data.widths(row[None], len(data))[0], (stage, level)))
         if episode.number < self._next:
             return
         self._next = episode.number + max(1.0, episode.number / LOOKED_AT)
+        states = [self._state(episode, stage) for stage in range(episode.length)]
         try:
             self._judge_steps(episode, states, grown)
         except TooNear:
@@ -183,14 +174,14 @@ class Definitions(RawData):
         """What the agent says it has stored is what was played, and what it says of states follows from that."""
         if not self.defined:
             return
-        if self._wide:
-            accuracies, widths, cells = zip(*self._wide, strict=True)
-            self._widths.add(accuracies, widths, np.inf, cells)
-            self._wide.clear()
         for (stage, level), data in self.cells.items():
+            if isinstance(data, Ridge) and len(data) > self._measured[stage, level]:
+                widths = data.widths_when_stored(self._measured[stage, level])
+                self._widths.add(self.accuracies[level - 1], widths, np.inf, [(stage, level)])
+                self._measured[stage, level] = len(data)
             said = self.agent.dataset(stage, level) if self.leveled else self.agent.dataset(stage)
             same = len(said) == len(data) and equal(said.targets / self.span, data.targets)
-            same = same and all(map(equal, said.features, data.rows))
+            same = same and equal(said.features, np.reshape(data.rows, said.features.shape))
             self._steps.add(float(not same), 0.0, 1.0, [(stage, level)])
         for states in pool(self.testbed, REPORTS, seed=self.agent.episodes):
             for state in states:
@@ -232,60 +223,69 @@ class Dependence(RawData):
 
     def begin(self) -> None:
         super().begin()
-        worst = cache(lambda state: self.testbed.backup(state, lowest_value(self.testbed)).argmin())
-        drawn = [random_policy(self.testbed.actions, seed) for seed in range(POLICIES)]
-        self._policies = [self.testbed.optimal_action, lambda state: int(worst(state)), *drawn]
+        self._worst_and_best = all_policies(self.testbed)
+        self._drawn = [random_policy(self.testbed.actions, seed) for seed in range(POLICIES)]
+        self._values = [self.testbed.values(policy) for policy in self._drawn]
+        self._thetas = cache(lambda stage: [self.testbed.theta(stage, policy) for policy in self._drawn])
+        self._spread = cache(self._largest_spread)
+        self._exact: defaultdict[tuple[int, int], list[list[float]]] = defaultdict(list)
+        """Q^pi of the first pairs of a dataset, for every policy drawn."""
 
     def check(self) -> None:
         if not self.defined:
             return
         if self._tables is None:
             self._check_misfit()
-        at = LevelStates(self.testbed, self.agent)
+        at, met = LevelStates(self.testbed, self.agent), cache(self._met)
         for states in pool(self.testbed, REPORTS, seed=self.agent.episodes):
             for state in states:
                 for level_state in at.of(state):
                     if level_state.covered is not None:
-                        self._check_covered(state, level_state, partial(at.action, level=level_state.level))
+                        level = level_state.level
+                        self._check_covered(state, level_state, partial(at.action, level=level), met(state[0], level))
 
     def _check_misfit(self) -> None:
         for (stage, level), data in self.cells.items():
             if not len(data):
                 continue
-            episodes, kappa = self.stored[stage, level][:SEQUENCE], self.agent.settings.misspecification
-            pairs = [(self._state(each, stage), int(each.actions[stage])) for each in episodes]
-            rows = self.agent.dataset(stage, level).features[: len(pairs)]
+            exact, kappa = self._exact[stage, level], self.agent.settings.misspecification
+            for episode in self.stored[stage, level][len(exact) : SEQUENCE]:
+                state, action = self._state(episode, stage), int(episode.actions[stage])
+                exact.append([self.testbed.backup(state, value)[action] for value in self._values])
+            rows = self.agent.dataset(stage, level).features[: len(exact)]
             inverse = np.linalg.inv(self.instance.ridge * np.eye(self.testbed.dim) + rows.T @ rows)
-            for policy in self._policies[2:]:
-                exact = [self.testbed.action_values(state, policy)[action] for state, action in pairs]
-                total = rows.T @ (np.array(exact) - rows @ self.testbed.theta(stage, policy))
-                bound = len(rows) * kappa**2
+            bound = len(rows) * kappa**2
+            for values, theta in zip(np.array(exact).T, self._thetas(stage), strict=True):
+                total = rows.T @ (values - rows @ theta)
                 self.counts[0].add(total @ inverse @ total, bound, np.inf if kappa else bound, [(stage, level)])
 
-    def _check_covered(self, state: State, level_state: Any, action_of: Callable[[State], int | None]) -> None:
+    def _check_covered(
+        self, state: State, level_state: Any, action_of: Callable[[State], int | None], met: set[State]
+    ) -> None:
         level, k = level_state.level, level_state.covered
         accuracy, data = self.accuracies[level - 1], self.data(state[0], level)
         bound = 2 * accuracy
         if isinstance(data, Ridge):
             before = np.array(data.rows[:k]).reshape(k, self.testbed.dim)
-            for row in self.rows(state)[level_state.allowed]:
-                parts = before @ data.inverses[k] @ row
-                rest = np.linalg.norm(row - parts @ before)
-                ridge = self.instance.ridge**0.5
-                self.counts[1].add([parts @ parts, rest], [accuracy**2, ridge * accuracy], np.inf, [state])
+            rows, ridge = self.rows(state)[level_state.allowed], self.instance.ridge**0.5
+            parts = rows @ data.inverses[k] @ before.T
+            rests = np.linalg.norm(rows - parts @ before, axis=1)
+            sizes = np.column_stack([(parts**2).sum(axis=1), rests])
+            self.counts[1].add(sizes, [accuracy**2, ridge * accuracy], np.inf, [state])
             kappa, norm = self.testbed.misspecification, self.testbed.theta_bound
             bound = 2 * (kappa + (self.instance.ridge**0.5 * norm + len(data) ** 0.5 * kappa) * accuracy)
-        met = self._met(state[0], level)
-        fallback = self._policies[-1]
         for action in np.flatnonzero(level_state.allowed).tolist():
             here = self.testbed.next(state, action)
             while here is not None:
                 if here not in met:
-                    values = [self.testbed.action_values(here, policy) for policy in self._policies]
-                    spread = max(float(np.ptp(each)) for each in values)
-                    self.counts[-1].add(spread, bound, self.testbed.horizon - here[0], [here])
+                    self.counts[-1].add(self._spread(here), bound, self.testbed.horizon - here[0], [here])
                 chosen = action_of(here)
-                here = self.testbed.next(here, fallback(here) if chosen is None else chosen)
+                here = self.testbed.next(here, self._drawn[-1](here) if chosen is None else chosen)
+
+    def _largest_spread(self, state: State) -> float:
+        """Of Q^pi over actions, for the policy where it is largest."""
+        drawn = [self.testbed.backup(state, value) for value in self._values]
+        return float(np.ptp([*self._worst_and_best.of_actions(state), *drawn], axis=1).max())
 
     def _met(self, stage: int, level: int) -> set[State]:
         """States that stored returns of a dataset came through."""
@@ -312,6 +312,7 @@ class Formulas(Monitor):
             (self._bounds_of_levels if self.constants.leveled else self._bounds)()
             if self.instance.algorithm == "Eluder":
                 self._bounds_of_classes()
+        self._log_det = cache(self._log_det_of_prefix)  # nothing is learned during a check
         for states in pool(self.testbed, PROMISES, seed=self.agent.episodes):
             for state in states:
                 known = self.agent.explain(self.testbed.observation(state), state[0])
@@ -328,9 +329,11 @@ class Formulas(Monitor):
         linear = self.constants.linear
         if self.instance.constants == "paper":
             return float(linear.alpha(linear.most_data(self.instance.epsilon), stage=stage))
-        features = self.agent.dataset(stage).features[:k]
-        sigma = np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge
-        return float(linear.alpha(k, np.linalg.slogdet(sigma)[1], stage=stage))
+        return float(linear.alpha(k, self._log_det(k, stage), stage=stage))
+
+    def _log_det_of_prefix(self, k: int, *cell: int) -> float:
+        features = self.agent.dataset(*cell).features[:k]
+        return float(np.linalg.slogdet(np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge)[1])
 
     def _promise(self, stage: int, known: Any) -> None:
         """Lemmas 4 and 6, from this stage on."""
@@ -343,15 +346,15 @@ class Formulas(Monitor):
             self.compare(("promise", stage), known.gap / self.span, 2 * errors.max() + 2 * later)
 
     def _bounds_of_levels(self) -> None:
-        constants, theory = self.constants, self.agent.theory
+        constants, levels, theory = self.constants, self.constants.levels, self.agent.theory
         self.compare("levels", [self.agent.first_level, self.agent.levels], [constants.first, constants.last - 1])
         for level in range(1, min(constants.last, DEEPEST)):
-            self.compare(("D", level), theory.dataset_bound(0.5**level), constants.most_data(level))
-            self.compare(("Delta", level), self.agent.level_gap(level), constants.level_gap(level))
-            self.compare(("loss", level), theory.level_loss(level), constants.levels.loss(level))
-            self.compare(("mistakes", level), theory.mistakes_bound(0.5**level), constants.levels.mistakes(0.5**level))
+            self.compare(("D", level), theory.dataset_bound(0.5**level), levels.most_data(level))
+            self.compare(("Delta", level), self.agent.level_gap(level), levels.level_gap(level))
+            self.compare(("loss", level), theory.level_loss(level), levels.loss(level))
+            self.compare(("mistakes", level), theory.mistakes_bound(0.5**level), levels.mistakes(0.5**level))
         for episodes in 10 ** np.arange(1, 8):
-            self.compare(("regret", episodes), theory.regret_bound(episodes), constants.levels.regret(episodes))
+            self.compare(("regret", episodes), theory.regret_bound(episodes), levels.regret(episodes))
 
     def _bounds_of_classes(self) -> None:
         """beta, and D_l where T does not hide it."""
@@ -375,10 +378,8 @@ class Formulas(Monitor):
         for each in known.level_states:
             if each.covered is None:
                 continue
-            log_det = None
-            if self.instance.algorithm == "Regret":
-                features = self.agent.dataset(stage, each.level).features[: each.covered]
-                log_det = np.linalg.slogdet(np.eye(self.testbed.dim) + features.T @ features / self.instance.ridge)[1]
+            linear = self.instance.algorithm == "Regret"
+            log_det = self._log_det(each.covered, stage, each.level) if linear else None
             factor, bias, slack = self.constants.margins(stage, each.level, each.covered, log_det)
             lower = np.where(each.allowed, each.values / self.span - factor * each.widths - bias, -np.inf)
             self.compare(("threshold", stage, each.level), each.threshold / self.span, lower.max() - slack)
@@ -387,7 +388,3 @@ class Formulas(Monitor):
 def equal(one: object, other: object) -> bool:
     """Up to rounding; NaN is equal to NaN."""
     return np.allclose(np.asarray(one), np.asarray(other), rtol=EQUAL, atol=EQUAL, equal_nan=True)
-
-
-def same_actions(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
-    return one is other if one is None or other is None else bool(np.array_equal(one, other))

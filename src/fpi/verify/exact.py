@@ -75,10 +75,9 @@ class Brackets:
         return np.array([self._of_action(state, action) for action in range(self._testbed.actions)]).T
 
 
-def lowest_value(testbed: Testbed) -> Callable[[State], float]:
-    """What the worst policy gets from a state."""
-    brackets = Brackets(testbed, lambda state: None)
-    return lambda state: brackets.of(state)[0]
+def all_policies(testbed: Testbed) -> Brackets:
+    """What the worst and the best of all policies get from a state."""
+    return Brackets(testbed, lambda state: None)
 
 
 def pool(testbed: Testbed, walks: int, seed: int = 0) -> list[list[State]]:

@@ -160,9 +160,9 @@ _HUBS_5 = Instance("hubs, H=5", "HubNet", _LONG_HUBS, epsilon=0.15, episodes=800
 _Level = partial(Instance, algorithm="Regret")
 _Interval = partial(_Level, elimination="interval")
 
-# Two arms, each a direction of its own: the theorems count after some ten thousand episodes.
+# Two arms, each a direction of its own: the theorems count after some 6,000 episodes.
 _LEVEL_ARMS = _Level(
-    "levels, arms", "DeepSea", {"N": 1, "distract": 0.0}, ridge=0.3, episodes=20_000, walks=1, only=_LEVEL_CLAIMS
+    "levels, arms", "DeepSea", {"N": 1, "distract": 0.0}, ridge=0.3, episodes=10_000, walks=1, only=_LEVEL_CLAIMS
 )
 # One stage: optimal actions and what episodes lose.
 _LEVEL_BANDIT = _Interval("levels, bandit", "LinBandit", {"d": 3, "K": 10}, episodes=1_200, walks=12)

@@ -6,7 +6,6 @@ by one. What rounding could turn is not decided: `TooNear`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -23,8 +22,8 @@ class TooNear(Exception):
 
 def above(numbers: Any, edge: Any, unit: Any) -> NDArray[np.bool_]:
     """numbers > edge, beyond ties; two programs that round differently agree on it."""
-    beyond = (np.asarray(numbers) - edge) / unit / TIE - 1
-    if np.any(np.abs(beyond) < 0.5):
+    beyond = (numbers - edge) / unit / TIE - 1
+    if (abs(beyond) < 0.5).any():
         raise TooNear
     return np.asarray(beyond > 0)
 
@@ -49,27 +48,45 @@ class Data(Protocol):
 
 
 class Ridge:
-    """Sigma_k^-1, eq. (4), and sum_{i <= k} phi_i q_i for every prefix k."""
+    """Sigma_k^-1, eq. (4), ln det(Sigma_k / ridge) and sum_{i <= k} phi_i q_i for every prefix k."""
 
     def __init__(self, dim: int, ridge: float) -> None:
+        self.ridge = ridge
         self.rows: list[Array] = []
         self.targets: list[float] = []
-        self.sigma = ridge * np.eye(dim)
-        self.inverses = [np.eye(dim) / ridge]
+        self.sigmas = [ridge * np.eye(dim)]
         self.moments = [np.zeros(dim)]
-        self.log_dets = [0.0]
+        self._inverses: list[Array] = []
+        self._log_dets: list[float] = []
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def append(self, row: Array, target: float) -> None:
-        growth = 1 + row @ self.inverses[-1] @ row
         self.rows.append(row)
         self.targets.append(target)
-        self.sigma = self.sigma + np.outer(row, row)
-        self.inverses.append(np.asarray(np.linalg.inv(self.sigma), np.float64))
+        self.sigmas.append(self.sigmas[-1] + row[:, None] * row)
         self.moments.append(self.moments[-1] + row * target)
-        self.log_dets.append(self.log_dets[-1] + math.log(growth))
+
+    @property
+    def inverses(self) -> list[Array]:
+        """Those of many new data in one call, when somebody asks."""
+        if len(self._inverses) < len(self.sigmas):
+            self._inverses.extend(np.linalg.inv(self.sigmas[len(self._inverses) :]))
+        return self._inverses
+
+    @property
+    def log_dets(self) -> list[float]:
+        if len(self._log_dets) < len(self.sigmas):
+            new = np.array(self.sigmas[len(self._log_dets) :]) / self.ridge
+            self._log_dets.extend(np.linalg.slogdet(new)[1].tolist())
+        return self._log_dets
+
+    def widths_when_stored(self, first: int) -> Array:
+        """Of all data from number `first` on, each on the data before it."""
+        rows, inverses = np.array(self.rows[first:]), np.array(self.inverses[first:-1])
+        widths: Array = np.sqrt(np.einsum("id,ide,ie->i", rows, inverses, rows))
+        return widths
 
     def widths(self, rows: Array, k: int) -> Array:
         widths: Array = np.sqrt(((rows @ self.inverses[k]) * rows).sum(axis=1))
@@ -84,12 +101,17 @@ class Ridge:
 
     def first_cover(self, rows: Array, epsilon: float) -> int | None:
         """Eq. (2). Widths fall with k, so halving finds the k that covers while k - 1 does not."""
+
+        def covers(k: int) -> bool:
+            """The widest action decides."""
+            return not above(self.widths(rows, k).max(), epsilon, epsilon)
+
         low, high = -1, len(self)
-        if self.uncovered(rows, high, epsilon).any():
+        if not covers(high):
             return None
         while high - low > 1:
             k = (low + high) // 2
-            low, high = (k, high) if self.uncovered(rows, k, epsilon).any() else (low, k)
+            low, high = (low, k) if covers(k) else (k, high)
         return high
 
 
@@ -103,6 +125,7 @@ class Tables:
         self.losses = [np.zeros(size)]
         self.apart = [np.zeros((size, size))]  # sum of (f - g)^2 over the data
         self._inside: dict[int, NDArray[np.bool_]] = {}
+        self._alike: dict[tuple[int, float], NDArray[np.bool_]] = {}
         self._tried: dict[bytes, int] = {}  # so many prefixes do not cover these rows
 
     def __len__(self) -> int:
@@ -136,11 +159,17 @@ class Tables:
             self._inside[k] = ~above(near, self.beta(k), self.beta(k))
         return self._inside[k]
 
+    def alike(self, k: int, epsilon: float) -> NDArray[np.bool_]:
+        """Pairs of functions that the data do not tell apart."""
+        if (k, epsilon) not in self._alike:
+            self._alike[k, epsilon] = ~above(self.apart[k], epsilon**2, epsilon**2)
+        return self._alike[k, epsilon]
+
     def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]:
         wide = above(self.widths(rows, k), epsilon, epsilon)
         if wide.all():
             return wide
-        alike = ~above(self.apart[k], epsilon**2, epsilon**2)
+        alike = self.alike(k, epsilon)
         independent = [above(abs(row[:, None] - row)[alike], epsilon, epsilon).any() for row in rows]
         return wide | np.array(independent)
 
@@ -185,25 +214,27 @@ def climb(
         epsilon = accuracies[level - 1]
         allowed = np.ones(len(rows), np.bool_) if not rungs else rungs[-1].survives
         assert allowed is not None
-        k = data.first_cover(rows[allowed], epsilon)
+        inside = rows[allowed]
+        k = data.first_cover(inside, epsilon)
         at = len(data) if k is None else k
+        q, width = data.values(inside, at), data.widths(inside, at)
         values, widths = np.full((2, len(rows)), np.nan)
-        values[allowed], widths[allowed] = data.values(rows[allowed], at), data.widths(rows[allowed], at)
+        values[allowed], widths[allowed] = q, width
+        uncovered = np.zeros(len(rows), np.bool_)
         if k is None:
-            uncovered = np.zeros(len(rows), np.bool_)
-            uncovered[allowed] = data.uncovered(rows[allowed], at, epsilon)
+            uncovered[allowed] = data.uncovered(inside, at, epsilon)
             rungs.append(Rung(level, allowed, None, uncovered, values, widths, None, None))
             break
-        top = float(np.nanmax(values))
-        tied = allowed & ~above(np.where(allowed, top - values, np.inf), 0.0, 1 + abs(top))
+        top = q.max()
+        first = above(top - q, 0.0, 1 + abs(top)).argmin()  # of the tied ones
         survives = allowed
         if margins is not None:
             factor, bias, slack = margins(stage, level, k)
-            errors = factor * np.where(allowed, widths, 0.0) + bias
-            bar = float(np.nanmax(values - errors)) - slack
-            survives = allowed & ~above(np.where(allowed, bar - values - errors, np.inf), 0.0, 1 + abs(bar))
-        nothing = np.zeros(len(rows), np.bool_)
-        rungs.append(Rung(level, allowed, k, nothing, values, widths, int(tied.argmax()), survives))
+            errors = factor * width + bias
+            bar = (q - errors).max() - slack
+            survives = allowed.copy()
+            survives[allowed] = ~above(bar - q - errors, 0.0, 1 + abs(bar))
+        rungs.append(Rung(level, allowed, k, uncovered, values, widths, int(allowed.nonzero()[0][first]), survives))
     return rungs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from fpi.testbeds.base import FloatArray
 from fpi.training import Episode
 from fpi.verify.constants import constants_of
 from fpi.verify.counts import ROUNDING
-from fpi.verify.exact import lowest_value
+from fpi.verify.exact import all_policies
 from fpi.verify.monitors import DEEPEST, Monitor
 
 THRESHOLDS = 8  # of Theorem 3
@@ -23,7 +24,7 @@ class BadEpisodes(Monitor):
     """
 
     def begin(self) -> None:
-        self.lowest = lowest_value(self.testbed)
+        self.policies = all_policies(self.testbed)
         self.thresholds, self.bounds = self.limits()
         self.rows: list[tuple[float, float]] = []
         """What every episode since the last check lost, and could have lost."""
@@ -35,9 +36,10 @@ class BadEpisodes(Monitor):
         return np.array([theory.gap(epsilon)]), [theory.episodes_bound(epsilon)]
 
     def see(self, episode: Episode) -> None:
-        start = self.testbed.state(episode.observations[0])
-        lost = self.testbed.regret(start, episode.actions.tolist())
-        self.rows.append((lost, self.testbed.optimal_value(start) - self.lowest(start)))
+        states = map(self.testbed.state, episode.observations)
+        means = [self.testbed.mean(*step) for step in zip(states, episode.actions.tolist(), strict=True)]
+        lowest, best = self.policies.of(self.testbed.state(episode.observations[0]))
+        self.rows.append((best - math.fsum(means), best - lowest))
 
     def check(self) -> None:
         lost_more = np.array(self.rows)[:, :, None] > self.thresholds + ROUNDING
@@ -82,7 +84,7 @@ class Losses(BadEpisodes):
         for stage in reversed(range(episode.length)):
             state = self.testbed.state(episode.observations[stage])
             got += self.testbed.mean(state, int(episode.actions[stage]))
-            best, lowest = self.testbed.optimal_value(state), self.lowest(state)
+            lowest, best = self.policies.of(state)
             bound += self._step_losses[self.agent.played[stage]]
             self._steps.append((best - got, bound, best - lowest))
             self._episodes.append(episode.number)
@@ -112,12 +114,14 @@ class LevelCounts(Monitor):
         self._lowest: list[int] = []
         self._levels = range(self.agent.first_level, min(DEEPEST, self.agent.levels) + 1)
         self._before = np.zeros(len(self._levels), np.int64)
-        self._sums = np.zeros(self.agent.horizon)
+        self._sums = [0.0] * self.agent.horizon
         self._constants = constants_of(self.testbed, self.instance)
 
     def see(self, episode: Episode) -> None:
-        self._lowest.append(min(self.agent.played))
-        self._sums[: episode.length] += 0.5 ** np.array(self.agent.played)
+        played = self.agent.played
+        self._lowest.append(min(played))
+        for stage, level in enumerate(played):
+            self._sums[stage] += 0.5**level
 
     def check(self) -> None:
         levels = np.array(self._levels)

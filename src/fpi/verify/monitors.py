@@ -37,6 +37,10 @@ DEEPEST = 6  # levels after which nothing is full in any run here
 class Monitor:
     """Watches one agent on one testbed; `counts` has a row for every claim it checks."""
 
+    sizes: NDArray[np.int64]
+    """Data per level (rows) and stage after the episode that it is to see."""
+    grown: list[tuple[int, int]]
+    """Stage and level of the datasets that got one in it."""
     apart = False
     """Whether an agent with scaled constants owes none of the claims: they then have other names."""
 
@@ -81,15 +85,16 @@ class DatasetSizes(Monitor):
         first, last = (self.agent.first_level, min(DEEPEST, self.agent.levels)) if self.leveled else (0, 0)
         levels = [(level,) for level in range(first, last + 1)] if self.leveled else [()]
         self._cells: list[Cell] = [(stage, *level) for stage in range(self.agent.horizon) for level in levels]
-        self._rows: list[list[int]] = []
+        self._rows: list[NDArray[np.int64]] = []
 
     def see(self, episode: Episode) -> None:
-        self._rows.append([self.agent.datasets.size(*cell) for cell in self._cells])
+        self._rows.append(self.sizes)
 
     def check(self) -> None:
         accuracies = [2.0 ** -cell[1] if self.leveled else self.instance.epsilon for cell in self._cells]
         bounds = [self.agent.theory.dataset_bound(accuracy) for accuracy in accuracies]
-        sizes, episodes = np.array(self._rows).T, self.last_episodes(len(self._rows))
+        stages, levels = np.array([(stage, *level, 1)[:2] for stage, *level in self._cells]).T
+        sizes, episodes = np.array(self._rows)[:, levels - 1, stages].T, self.last_episodes(len(self._rows))
         most = np.inf if self.instance.hindsight else episodes
         self.counts[0].add(sizes, np.array(bounds)[:, None], most, self._cells)
         self._rows.clear()
@@ -111,22 +116,15 @@ class _Data(Monitor):
 
     def begin(self) -> None:
         self.data: defaultdict[Cell, list[Stored]] = defaultdict(list)
-        self._stored = 0
         self._played: defaultdict[int, dict[Stored, None]] = defaultdict(dict)  # with hindsight, each step once
 
     def see(self, episode: Episode) -> None:
         if self.instance.hindsight:
             for stage in range(episode.length):
                 self._played[stage][self._step(episode, stage)] = None
-        if self.agent.data_stored == self._stored:
-            return
-        self._stored = self.agent.data_stored
-        levels = {(level,) for level in self.agent.played if level <= self.agent.levels} if self.leveled else {()}
-        for stage in range(self.agent.horizon):
-            for level in levels:
-                if self.agent.datasets.size(stage, *level) > len(self.data[stage, *level]):
-                    new = self._look_back(stage) if self.instance.hindsight else [self._step(episode, stage)]
-                    self.data[stage, *level] += new
+        for stage, level in self.grown:
+            new = self._look_back(stage) if self.instance.hindsight else [self._step(episode, stage)]
+            self.data[(stage, level) if self.leveled else (stage,)] += new
 
     def _step(self, episode: Episode, stage: int) -> Stored:
         """The step of the episode at this stage, as a datum."""
@@ -234,7 +232,7 @@ class _Noise:
         self._sum += (target - datum.value) * phi
         self.size += 1
         self._log_det += math.log(growth)
-        low, high = (1 + len(datum.suffix)) * np.array(self._ends)
+        low, high = ((1 + len(datum.suffix)) * end for end in self._ends)
         self._most += max(datum.value - low, high - datum.value) ** 2
 
     def measure(self, linear: Linear, cell: Cell) -> tuple[float, ...]:
@@ -314,8 +312,13 @@ class StaysTheSame(Monitor):
 
 def _same(one: LevelState, other: LevelState) -> bool:
     """To the last bit; values of actions that are not allowed are NaN."""
-    for name in ("covered", "action", "values", "allowed", "survives"):
-        now, then = (np.asarray(getattr(each, name), np.float64) for each in (one, other))  # None becomes NaN
-        if not np.array_equal(now, then, equal_nan=True):
-            return False
-    return True
+    return (
+        (one.covered, one.action) == (other.covered, other.action)
+        and same_actions(one.allowed, other.allowed)
+        and same_actions(one.survives, other.survives)
+        and np.array_equal(one.values, other.values, equal_nan=True)
+    )
+
+
+def same_actions(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
+    return one is other if one is None or other is None else bool(np.array_equal(one, other))
