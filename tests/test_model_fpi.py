@@ -388,12 +388,21 @@ def test_what_a_method_loses_in_a_table_is_said():
     assert plan.promise(0, 0) == (False, "heuristic: in the table, the policy of the method earns 3 less than the best")
 
 
+def test_with_pessimism_nothing_is_exact_that_was_not_tried():
+    agent = learned(gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20), 3, pessimism=1.0)
+    assert "with pessimism" in str(agent.explain(0, 0)) and not agent.explain(0, 0).exact
+
+
 def test_methods_that_cannot_plan_in_a_model_are_refused():
     with pytest.raises(InputError, match="no model answers an Oracle"):
         baselines.MethodPlanner(baselines.OracleSkip())
     env = gym.make("FrozenLake-v1", **LAKE)
-    with pytest.raises(InputError, match="planner is 3; choose one of frozen, .*, or pass a planner"):
-        fpi.ModelFPI.for_env(env, planner=3)
+    for wrong in (3, baselines.MethodPlanner):
+        with pytest.raises(InputError, match="planner is .*; choose one of frozen, .*, or pass a planner"):
+            fpi.ModelFPI.for_env(env, planner=wrong)
+    for wrong in ({"steps": "a"}, {"centres": 0}):
+        with pytest.raises(InputError, match="pass a whole number of at least 1"):
+            baselines.MethodPlanner(baselines.CAPI(), **wrong)
     for method, says in (
         (baselines.BackwardSweep(), "no policy within 9 steps"),
         (baselines.OFULMethod(), "one stage"),

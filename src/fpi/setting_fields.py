@@ -66,6 +66,7 @@ class SettingField(NamedTuple):
             return
         own = next((kind for kind in _OWN if kind in self._kinds), None)
         fits = callable(value) if own is Rule else own is not None and isinstance(value, own)
+        fits = fits and not (own is PlannerObject and isinstance(value, type))  # a class has the same names
         if self.choices and not (fits or (isinstance(value, str) and value in self.choices)):
             other = f", or pass {_OWN[own]}" if own else ""
             raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{other}.")

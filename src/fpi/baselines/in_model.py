@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi._validation import check_whole
 from fpi.baselines.access import Bill, BudgetSpent, FloatArray, Online, Oracle, View, World
 from fpi.baselines.method import Method, Mixture, Policy
 from fpi.errors import InputError
@@ -165,7 +166,7 @@ class MethodPlanner:
     """
 
     method: Method
-    """It must ask for `Local` or `Generative` access, or for `Online`, which ends when its steps are spent."""
+    """It must ask for `Local` or `Generative` access, or for `Online`: then it ends when its steps are spent."""
     steps: int = 200_000
     """What it may take in the model, for one plan."""
     centres: int = 30
@@ -177,16 +178,18 @@ class MethodPlanner:
                 f"{self.method!r} cannot plan in a learnt model. Pass a method of fpi.baselines that asks for Online, "
                 "Local or Generative access, such as BackwardSweep() or CAPI(); no model answers an Oracle's questions."
             )
+        check_whole("steps", self.steps, 1)
+        check_whole("centres", self.centres, 1)
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> MethodPlan:
-        """The plan of the method in a smooth model."""
+        """The plan in a smooth `model`, for windows of `horizon` steps. `pessimism` values the unknown."""
         plan = bare_plan(model, horizon, pessimism, model.cover, self)
         world = SmoothWorld(plan, self.centres)
         policy, bill = self._run(world, frozenset())
         return MethodPlan(**_fields(plan), world=world, policy=policy, bill=bill)
 
     def prepare_table(self, exact: TablePlan) -> MethodTable:
-        """The plan of the method in a table."""
+        """The plan of the method in the table of which `exact` is the best plan."""
         world = TableWorld(exact)
         fixed = {"fixed start"} if len(exact.starts) == 1 else set()
         policy, bill = self._run(world, frozenset({"linear", "complete"} | fixed))
@@ -200,7 +203,10 @@ class MethodPlanner:
         return MethodTable(**{**_fields(exact), "values": values}, policy=chosen, exact=exact, bill=bill)
 
     def choose(self, plan: Plan, z: FloatArray, kept: Ints, seed: int, episode: int, decision: int) -> Window:
-        """The best of one window for each first action, and of the one that was kept."""
+        """The best of one window for each first action from the point `z` of the `plan`, and of the one `kept`.
+
+        Nothing is random here: `seed`, `episode` and `decision` make no difference.
+        """
         assert isinstance(plan, MethodPlan)
         values = np.full(plan.world.actions, -np.inf)
         best, value = np.empty(0, np.int64), -np.inf
@@ -227,12 +233,14 @@ class MethodPlanner:
         except BudgetSpent:
             pass
         access.bill.seconds = time.process_time() - began
-        if policy is None or isinstance(policy, Mixture):
-            what = "gives no policy" if policy is None else "mixes several policies, where a plan is one"
+        name = type(method).__name__
+        if policy is None:
             raise InputError(
-                f"{type(method).__name__} {what} within {self.steps:,} steps in the model. Give MethodPlanner more "
-                "steps, a shorter window or horizon, or another method."
+                f"{name} gives no policy within {self.steps:,} steps in the model. Give MethodPlanner more steps, a "
+                "shorter window or horizon, or another method."
             )
+        if isinstance(policy, Mixture):
+            raise InputError(f"{name} mixes several policies, where a plan is one. Give MethodPlanner another method.")
         return policy, access.bill
 
 

@@ -35,6 +35,8 @@ class TablePlan:
     """Transitions that led elsewhere than a later one: if there are any, they are not deterministic."""
     unknown: float
     """What an action that was never taken is taken to pay at every step from there on."""
+    highest: float
+    """The largest reward assumed."""
     starts: Ints
     """Where episodes began."""
     interval = 1
@@ -64,6 +66,8 @@ class TablePlan:
             return False, f"{self.contradictions} transitions contradicted earlier ones: they are not deterministic"
         if not self.certain(state, stage):
             return False, "optimistic: the best actions lead to some that were never tried"
+        if self.unknown < self.highest and (self.after == UNTRIED).any():
+            return False, "heuristic: with pessimism, actions that were never tried may pay more than they are taken to"
         return True, (
             "exact: no policy earns more from here, if transitions and rewards are deterministic and no reward is "
             "above the largest assumed"
@@ -91,4 +95,4 @@ def plan_table(experience: Experience, bounds: tuple[float, float], pessimism: f
     unknown = high - pessimism * (high - low)
     sweep_table(after, rewards, unknown, values)
     starts = np.unique([each[0] for each in seen])
-    return TablePlan(after, rewards, values, int((after[taken] != led).sum()), unknown, starts)
+    return TablePlan(after, rewards, values, int((after[taken] != led).sum()), unknown, high, starts)
