@@ -58,6 +58,10 @@ def _pac() -> Any:
     return fpi.PAC(_tiles(), actions=2, horizon=HORIZON, epsilon=1.0, ridge=0.1)
 
 
+def _hindsight() -> Any:
+    return fpi.PAC(_tiles(), actions=2, horizon=HORIZON, epsilon=1.0, ridge=0.1, hindsight=True)
+
+
 def _dense() -> Any:
     return fpi.PAC(_waves, actions=2, horizon=HORIZON, epsilon=1.0, ridge=0.1)
 
@@ -118,10 +122,17 @@ LEARNERS: dict[str, tuple[Callable[[], Any], Learn]] = {
     "PAC, tiles, compiled": (_pac, _in_compiled_code),
     "Regret, tiles, compiled": (_regret, _in_compiled_code),
     "PAC, tiles, engine=compiled": (_pac, _by_name),
+    "PAC with hindsight, gymnasium": (_hindsight, _in_gymnasium),
+    "PAC with hindsight, compiled": (_hindsight, _in_compiled_code),
     "ModelFPI, a table": (_table_model, _in_the_lake),
     "ModelFPI, smooth": (_smooth_model, _on_the_swing),
 }
-LENGTH = {"PAC, tiles, compiled": 6_000, "Regret, tiles, compiled": 3_000, "ModelFPI, smooth": 12}
+LENGTH = {
+    "PAC, tiles, compiled": 6_000,
+    "Regret, tiles, compiled": 3_000,
+    "PAC with hindsight, compiled": 300,
+    "ModelFPI, smooth": 12,
+}
 """Episodes, where they are quick or slow."""
 
 
