@@ -1,6 +1,7 @@
 """Slips that bounds would forgive, one at a time: each is caught by a monitor of `fpi verify` that is named here."""
 
 import ast
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from support.verifying import distinct, healthy, violated
 
 from fpi import PAC, Eluder, Regret
+from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import Constants
 from fpi.evaluation import Decision
 from fpi.function_classes import LinearBall
@@ -30,6 +32,7 @@ TABLES = Instance(
     "tables", "TableBandit", {"contexts": 4, "K": 2, "N": 12}, algorithm="Eluder", scale=0.05, episodes=128, walks=4
 )
 CLASS_HUBS = replace(TABLES, family="TableHubs", arguments={"contexts": 5, "m": 2, "K": 2, "R": 3}, scale=1.0)
+LEVEL_AUTO = replace(instances._LEVEL_AUTO, episodes=64)
 BALL = replace(TABLES, name="ball", family="LinBandit", arguments={"d": 2, "K": 3}, episodes=64)
 
 
@@ -255,7 +258,7 @@ class StoresAtTheFirstLevel(Regret):
         return play
 
 
-class ThresholdOfTheNextLevel(Regret):
+class ThresholdOfTheNextLevel(LeveledAgent):
     def margins(self, stage, level, prefix):
         return super().margins(stage, level + 1, prefix)
 
@@ -264,6 +267,13 @@ class ThresholdWithoutLaterStages(Regret):
     def margins(self, stage, level, prefix):
         factor, bias, slack = super().margins(stage, level, prefix)
         return factor, bias, slack / self.horizon if not factor else 0.0
+
+
+class IntervalsOfAllData(Regret):
+    """Errors at the frozen prefix with the alpha of all data."""
+
+    def errors(self, stage, level, prefix):
+        return super().errors(stage, level, self.datasets.size(stage, level))
 
 
 class TriesTwoLevels(Regret):
@@ -294,11 +304,15 @@ class PromisesWithoutTheOwnStage(PAC):
         return replace(known, gap=known.gap - 2 * float(known.value_error.max()) if known.covered else known.gap)
 
 
-class PromisesWithoutTheStagesLeft(Regret):
+class PromisesWithoutTheStagesLeft(LeveledAgent):
     def explain(self, observation, stage):
         known = super().explain(observation, stage)
         left = self.horizon - stage
         return replace(known, gap=min(left, 2 * self.level_gap(known.level)) if known.covered else known.gap)
+
+
+def of(mutant, base):
+    return type(mutant.__name__, (mutant, base), {})
 
 
 MUTANTS = [
@@ -334,7 +348,14 @@ MUTANTS = [
     ("a level explores covered actions", LevelExploresCovered, LEVELS, {"Algorithm 2", "Lemma 7"}),
     ("the level is not lowered", LevelIsNotLowered, DROPS, {"Algorithm 2"}),
     ("a datum goes to the level of the first exploring step", StoresAtTheFirstLevel, DROPS, {"Algorithm 2"}),
-    ("threshold Δ_{l+1}", ThresholdOfTheNextLevel, ELIMINATING, {"Equations 6-8", "Constants 5"}),
+    (
+        "threshold Δ_{l+1}",
+        of(ThresholdOfTheNextLevel, Regret),
+        ELIMINATING,
+        {"Equations 6-8", "Constants 5"},
+    ),
+    ("threshold 2^(-l-1) for F", of(ThresholdOfTheNextLevel, Eluder), CLASS_HUBS, {"Constants for F"}),
+    ("intervals with the α of all data", IntervalsOfAllData, LEVELS, {"Constants 5"}),
     ("threshold without later stages", ThresholdWithoutLaterStages, ELIMINATING, {"Equations 6-8", "Constants 5"}),
     ("tests two levels only", TriesTwoLevels, LEVELS, {"Algorithm 2"}),
     ("eliminates nothing", ForgetsEliminations, LEVEL_HUBS, {"Equations 6-8"}),
@@ -344,9 +365,15 @@ PROMISES = [
     ("promise of PAC without its own stage", PromisesWithoutTheOwnStage, HUBS, {"Constants 4"}),
     (
         "promise of Regret without the stages left",
-        PromisesWithoutTheStagesLeft,
+        of(PromisesWithoutTheStagesLeft, Regret),
         replace(LEVEL_HUBS, scale=0.01),
         {"Constants 5"},
+    ),
+    (
+        "promise of Eluder without the stages left",
+        of(PromisesWithoutTheStagesLeft, Eluder),
+        CLASS_HUBS,
+        {"Constants for F"},
     ),
 ]
 
@@ -404,6 +431,14 @@ def narrow(self, rows, allowed, after=0):
     return next((k for k in range(after, len(self) + 1) if (self.widths(rows[allowed], k) <= most).all()), None)
 
 
+def gaps_without_kappa(self, *level, honest=Constants.stage_gaps):
+    return honest(self, *level) - self.misspecification
+
+
+def natural_levels(self):
+    return max(2, math.floor(math.log(math.sqrt(self.horizon) / self.misspecification)) + 1)
+
+
 OF_BETA = {"Constants for F", "Algorithm 2 for F", "Equations 6-8 for F"}
 PATCHES = [
     ("α without √n·κ", Constants, "alpha", without_kappa, KAPPA, {"Constants 4"}),
@@ -431,6 +466,24 @@ PATCHES = [
     ("log det / 2 at a level", Constants, "alpha", half_log_det, LEVEL_HUBS, {"Constants 5"}),
     ("α without the ridge", Constants, "alpha", without_ridge, HUBS, {"Constants 4"}),
     ("D / 2", Constants, "dataset_bound", scaled(Constants.dataset_bound, 0.5), HUBS, {"Constants 4"}),
+    ("Δ_l without κ", Constants, "stage_gaps", gaps_without_kappa, LEVEL_KAPPA, {"Constants 5"}),
+    ("L̄ with ln for log2", Constants, "levels", natural_levels, LEVEL_KAPPA, {"Constants 5"}),
+    (
+        "losses of the level after",
+        Constants,
+        "level_loss",
+        lambda self, level, honest=Constants.level_loss: honest(self, level + 1),
+        LEVELS,
+        {"Constants 5"},
+    ),
+    (
+        "first level one too high",
+        Constants,
+        "first_promising_level",
+        lambda self, honest=Constants.first_promising_level: honest(self) + 1,
+        LEVEL_AUTO,
+        {"Algorithm 2", "Constants 5", "Equations 6-8"},
+    ),
     ("D_l / 2", Constants, "dataset_bound", scaled(Constants.dataset_bound, 0.5), LEVEL_HUBS, {"Constants 5"}),
     ("β / 4", Eluder, "beta", scaled(Eluder.beta, 0.25), TABLES, OF_BETA),
     ("β with δ unsplit", Eluder, "beta", undivided, TABLES, OF_BETA),
