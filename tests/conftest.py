@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from fpi import datasets
+from fpi.datasets import actors
 from fpi.kernels import ridge
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in `make test &` of a script; tests send Ctrl-C
@@ -54,7 +54,7 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def little_room():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "ROOM", 1)
+        patch.setattr(actors, "ROOM", 1)
         patch.setattr(ridge, "SPARSE_ROOM", 1)
         yield
 

@@ -659,10 +659,10 @@ def test_a_load_that_forgets_is_caught(monkeypatch):
 INSIDE = """
 import numpy as np
 import fpi
-from fpi import datasets
+from fpi.datasets import actors
 from fpi.kernels import ridge
 from test_contract import POINTS, tiles
-ridge.SPARSE_ROOM = datasets.ROOM = 1
+ridge.SPARSE_ROOM = actors.ROOM = 1
 
 class StoresEverywhere(fpi.PAC):
     '''Stores an uncovered step when it comes, at all stages, and compares decisions with what the data say.'''

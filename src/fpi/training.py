@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
@@ -18,13 +17,13 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi import envs
+from fpi import envs, replays
 from fpi._interrupts import held
 from fpi._validation import check_whole, shown
 from fpi.data import Act, Trajectory
-from fpi.determinism import noise_advice, replay
+from fpi.determinism import replay
 from fpi.envs import Env, RewardRange
-from fpi.errors import EnvironmentMismatch, InputError, NondeterminismWarning
+from fpi.errors import EnvironmentMismatch, InputError
 from fpi.evaluation import EnvActions, Player, list_actions, with_grid
 from fpi.generators import GeneratorState, get_generator, set_generator
 from fpi.history import History
@@ -160,7 +159,7 @@ def learn(
         with bar(learner, episodes if progress else 0) as tick:
             for _ in range(episodes):
                 number = training_state.episodes
-                watched = is_watched(number)
+                watched = replays.is_watched(number)
                 before = training_state.generator if seed is None else dict(np.random.PCG64(seed).state)
                 observation = envs.reset(env, seed)
                 seed = None  # it seeds the first reset only
@@ -173,7 +172,9 @@ def learn(
                 if number % COUNTED_TOGETHER == 0:
                     training_state = training_state.counted(learner.horizon)
                 if watched:
-                    _watch(learner, env, number, before, play, env_actions, warned)
+                    played = [env_actions[action] for action in play.actions]
+                    report = replay(env, before, played, play.observations, rewards=play.rewards, end=play.end)
+                    replays.judge(report, env, number, warned, getattr(learner, "deterministic_rewards", False))
                 with held:
                     if whole is None:
                         learner.end_episode(training_state, _explored(learner, play))
@@ -342,57 +343,6 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
 def _trajectory(play: _Play) -> Trajectory:
     actions, rewards = np.array(play.actions, np.int64), np.array(play.rewards, np.float64)
     return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
-
-
-def is_watched(number: int) -> bool:
-    """Whether the episode of this number, from 0, is replayed: the 1st, 2nd, 4th, 8th ... is."""
-    return number & (number + 1) == 0
-
-
-def other_rewards(number: int) -> EnvironmentMismatch:
-    """What is wrong where an episode was replayed, paid other rewards, and the learner needs deterministic ones."""
-    return EnvironmentMismatch(
-        f"episode {number + 1}, played again from the same start with the same actions, paid other rewards. "
-        "hindsight uses a return more than once, which deterministic rewards only allow: make the agent without "
-        "it. The agent is as it was before this episode."
-    )
-
-
-def _watch(
-    learner: Learner,
-    env: Env,
-    number: int,
-    before: GeneratorState | None,
-    play: _Play,
-    env_actions: EnvActions,
-    warned: set[str],
-) -> None:
-    """Replay an episode that was just played, and warn, once, if the same actions lead elsewhere.
-
-    Other rewards are an error where a learner needs deterministic ones.
-    """
-    actions = [env_actions[action] for action in play.actions]
-    report = replay(env, before, actions, play.observations, rewards=play.rewards, end=play.end)
-    if getattr(learner, "deterministic_rewards", False) and report is not None and report.stochastic_rewards:
-        raise other_rewards(number)
-    texts = {}
-    if report is None or not report.start_reproducible:
-        texts["start"] = (
-            f"the start of episode {number + 1} is not reproducible: it does not come back with the environment's "
-            "generator. FPI takes random starts, but going on later may not give the same bits."
-        )
-        if report is None:
-            texts["start"] += " Whether its transitions are deterministic is open, since it could not be played again."
-    if report is not None and not report.agrees:
-        texts["transitions"] = (
-            f"transitions are random: episode {number + 1}, played again from the same start with the same actions, "
-            f"diverged at step {report.step}: {report.reason}. FPI needs deterministic ones; without them stored "
-            f"returns go stale and no bound holds. `fpi check` shows more.{noise_advice(env)}"
-        )
-    for kind, text in texts.items():
-        if kind not in warned:
-            warnings.warn(text, NondeterminismWarning, stacklevel=4)
-            warned.add(kind)
 
 
 def _episode(learner: Learner, number: int, play: _Play) -> Episode:

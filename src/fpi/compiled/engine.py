@@ -26,8 +26,9 @@ from fpi.kernels.objects import made
 from fpi.kernels.states import NAMELESS, get_arrays
 from fpi.kernels.suffixes import no_suffixes
 from fpi.progress import bar
+from fpi.replays import is_watched, other_rewards
 from fpi.settings import UNLIMITED
-from fpi.training import Callback, TrainingState, first_seed, is_watched, other_rewards, seed_to_begin_with
+from fpi.training import Callback, TrainingState, first_seed, seed_to_begin_with
 
 if TYPE_CHECKING:
     from fpi.compiled.stale import StaleLog

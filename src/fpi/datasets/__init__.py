@@ -6,29 +6,21 @@ Algorithms query it by observation; features, compiled loops and the memory of v
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from fpi.data import Act, Coverage, Dataset, ExploringStep, check_column, check_log
+from fpi.datasets.actors import Actor, ObservationActor, Rows, RowsActor
 from fpi.errors import InputError
 from fpi.features import NORM_TOLERANCE, FeatureMap, OneHot, TileCoding, optional_methods
-from fpi.kernels import actor as compiled
 from fpi.kernels.append import append
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.numerics import largest_square
-from fpi.kernels.objects import entry, made
+from fpi.kernels.objects import made
 from fpi.kernels.ridge import RidgeStore, log_det_at, new_store
-from fpi.kernels.states import new_cache
-from fpi.observations import copied
 from fpi.regression import WIDTH_TIE
-
-ROOM = 4096  # states to begin with
-
-Rows = tuple[NDArray[np.int32], NDArray[np.float64]]
 
 
 class Datasets:
@@ -43,10 +35,10 @@ class Datasets:
         """Whether an episode may store more than one datum."""
         self.largest_square = 1.0 if isinstance(features, TileCoding | OneHot) else 0.0
         """The largest squared norm of features: known from the start, or seen so far."""
-        self._methods = optional_methods(features)
-        self._sparse = features.separate and self._methods.active is not None
+        self.methods = optional_methods(features)
+        self.sparse = features.separate and self.methods.active is not None
         self._store: RidgeStore | None = None  # made at first use: a plain function shows its dimension when called
-        self._actor: _Actor | None = None
+        self._actor: Actor | None = None
         self._asked: tuple[Any, Act] | None = None  # what `decide` was asked last
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,15 +57,15 @@ class Datasets:
                 self.ridge,
                 regressions=self.stages * len(self.thresholds),
                 blocks=self.features.actions if self.features.separate else 1,
-                nnz=self.features.nnz if self._sparse else None,  # type: ignore[attr-defined]
+                nnz=self.features.nnz if self.sparse else None,  # type: ignore[attr-defined]
             )
         return self._store
 
     @property
-    def actor(self) -> _Actor:
+    def actor(self) -> Actor:
         """What asks and decides, in compiled code; features must have shown their dimension."""
         if self._actor is None:
-            self._actor = (_ObservationActor if isinstance(self.features, TileCoding | OneHot) else _RowsActor)(self)
+            self._actor = (ObservationActor if isinstance(self.features, TileCoding | OneHot) else RowsActor)(self)
         return self._actor
 
     def __len__(self) -> int:
@@ -101,7 +93,7 @@ class Datasets:
     @property
     def config(self) -> Any:
         """The features as JSON can hold them, or None if a file cannot."""
-        return None if self._methods.to_config is None else self._methods.to_config()
+        return None if self.methods.to_config is None else self.methods.to_config()
 
     def describe(self, observation: Any, stage: int) -> NDArray[np.float64]:
         """What is known of a state's actions before any data: by this a feature function is recognised."""
@@ -111,11 +103,11 @@ class Datasets:
 
     def rows(self, observation: Any, stage: int) -> Rows:
         """The features of a state: one row that all blocks share, or a row per action."""
-        if self._sparse:
-            indices, values = self._methods.active(observation, stage)  # type: ignore[misc]
+        if self.sparse:
+            indices, values = self.methods.active(observation, stage)  # type: ignore[misc]
             indices, values = np.asarray(indices, np.int32)[None], np.asarray(values, np.float64)[None]
         else:
-            values = np.ascontiguousarray(np.atleast_2d(self._methods.rows(observation, stage)), np.float64)
+            values = np.ascontiguousarray(np.atleast_2d(self.methods.rows(observation, stage)), np.float64)
             indices = np.empty((len(values), 0), np.int32)
         square = largest_square(np.ascontiguousarray(values))
         if not square <= (1 + NORM_TOLERANCE) ** 2:
@@ -128,7 +120,7 @@ class Datasets:
 
     def key(self, observation: Any, stage: int) -> Hashable | None:
         """What tells the state from others at its stage, if the features say; None if it need not come back."""
-        return None if self._methods.key is None else self._methods.key(observation, stage)
+        return None if self.methods.key is None else self.methods.key(observation, stage)
 
     def look(
         self,
@@ -170,7 +162,7 @@ class Datasets:
             self._asked = question, self._actor_for(observation, stage).begin(*question)
         return self._asked[1](observation, stage)
 
-    def _actor_for(self, observation: Any, stage: int) -> _Actor:
+    def _actor_for(self, observation: Any, stage: int) -> Actor:
         """The actor, also if it takes this observation to see how many features there are."""
         self.check_stage(stage)
         if not self.features.dim:
@@ -211,7 +203,7 @@ class Datasets:
         actions = data["action"][here]
         features = np.zeros((len(here), self.features.dim))
         first = actions * columns if self.features.separate else np.zeros_like(actions)
-        active = indices[here] if self._sparse else np.broadcast_to(np.arange(columns), (len(here), columns))
+        active = indices[here] if self.sparse else np.broadcast_to(np.arange(columns), (len(here), columns))
         np.put_along_axis(features, first[:, None] + active, values[here], axis=1)
         return Dataset(features, actions, data["target"][here], data["episode"][here])
 
@@ -251,152 +243,3 @@ class Datasets:
             kept = ExploringStep(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
             stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
             self.append(kept, stage, action, float(tensors["target"][i]), episode)
-
-
-# --- Questions to compiled code ---------------------------------------------------------------------------------------
-
-INT, FLAG = types.int64, types.boolean
-
-
-class _Actor:
-    """A `kernels.actor.Actor` and its arrays: questions are written into them, answers read from them."""
-
-    observation_size, states, grid = 0, 0, np.zeros((0, 4))
-
-    def __init__(self, datasets: Datasets) -> None:
-        features, methods = datasets.features, datasets._methods
-        self.datasets = datasets
-        actions, sparse = features.actions, datasets._sparse
-        values = features.nnz if sparse and not isinstance(features, TileCoding | OneHot) else 0  # type: ignore[attr-defined]
-        name = features.nnz if sparse else 1  # type: ignore[attr-defined]
-        self.cache = made(new_cache, actions, name, values, ROOM)
-        self.handle = made(
-            compiled.new_actor,
-            datasets.store,
-            self.cache,
-            np.array(datasets.thresholds),
-            self.grid,
-            self.states,
-            self.observation_size,
-            1 if features.separate else actions,
-            0 if sparse else 1,
-        )
-        question, answer = made(compiled.get_question, self.handle), made(compiled.get_answer, self.handle)
-        self.observation, self._single, self._name, self._indices, self._values, self._allowed = question
-        self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = answer
-        self._act = entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
-        self._names: dict[Hashable, int] = {}  # of states by their keys
-        self._sample: Any = None
-        self._level = 1
-        self._saved = methods.to_config is not None
-
-    @cached_property
-    def _look(self) -> Any:
-        return entry(compiled.look, compiled.ACTOR, INT, INT, FLAG, FLAG)
-
-    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
-        """pi_t(s), and whether s is uncovered; new states are entered and exploring steps kept if `remember`."""
-        raise NotImplementedError
-
-    def look(
-        self, rows: Rows, stage: int, level: int, allowed: NDArray[np.bool_] | None, key: Hashable | None
-    ) -> Coverage:
-        self._indices[:], self._values[:] = rows
-        self._allowed[:] = True if allowed is None else allowed
-        named = key is not None
-        if named and len(self._name):
-            self._name[0] = self._names.setdefault(key, len(self._names))
-        k = self._look(self.handle, stage, level, named, named)
-        self._allowed[:] = True
-        return Coverage(k if k >= 0 else None, self._estimates.copy(), self._widths.copy(), self._uncovered.copy())
-
-    def estimate(self, rows: Rows, stage: int, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Widths and values at prefix k."""
-        self._indices[:], self._values[:] = rows
-        compiled.estimate(self.handle, stage, 1, k)
-        return self._widths.copy(), self._estimates.copy()
-
-    @property
-    def kept(self) -> ExploringStep:
-        return ExploringStep(self._kept_indices.copy(), self._kept_values.copy(), self._sample, self._level)
-
-    def keep(self, indices: NDArray[np.int32], values: NDArray[np.float64], observation: Any, level: int) -> None:
-        self._kept_indices[:], self._kept_values[:] = indices, values
-        self._sample = None if self._saved else copied(observation)
-        self._level = level
-
-
-class _ObservationActor(_Actor):
-    """Tile coding and one-hot features: compiled code reads the observation itself."""
-
-    def __init__(self, datasets: Datasets) -> None:
-        features = datasets.features
-        if isinstance(features, TileCoding):
-            self.grid, self.observation_size, value = features.grid, len(features.grid), features.value
-        else:
-            assert isinstance(features, OneHot)
-            self.states, self.observation_size, value = features.states, 1, 1.0
-        super().__init__(datasets)
-        self._values[:] = value
-        self._source = compiled.FROM_DOUBLES
-        self._place: Any = 0 if self.states else slice(None)
-        self._buffer = self.observation.data  # takes observations of its own form, faster than numpy would
-
-    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
-        answer, actor, place = self._act, self.handle, self._place
-
-        def act(observation: Any, stage: int) -> tuple[int, bool]:
-            try:
-                self._buffer[place] = observation  # a copy, since environments may reuse theirs
-            except (TypeError, ValueError, NotImplementedError):
-                self._read(observation, stage)
-            found: tuple[int, bool] = answer(actor, self._source, stage, window, rule, seed, episode, True, remember)
-            if found[0] < 0:
-                self.datasets.check_stage(stage)
-                self.datasets.rows(observation, stage)  # raises, naming the entry that is not finite
-            return found
-
-        return act
-
-    def _read(self, observation: Any, stage: int) -> None:
-        """Any form of numbers; the next of the same form is quicker, if it is that of one of the arrays."""
-        self.datasets.rows(observation, stage)  # raises if it does not fit, naming both sizes
-        single = getattr(observation, "dtype", None) == np.float32
-        into = self._single if single else self.observation
-        self._source = compiled.FROM_SINGLES if single else compiled.FROM_DOUBLES
-        self._buffer = into.data
-        into[:] = np.ravel(observation)  # last: an interrupt may have come before
-
-
-class _RowsActor(_Actor):
-    """Features that Python computes; equal keys spare that."""
-
-    def __init__(self, datasets: Datasets) -> None:
-        super().__init__(datasets)
-        self._key = None if datasets._sparse else datasets._methods.key
-        self._recollect = entry(compiled.recollect, compiled.ACTOR, INT, INT)
-
-    def begin(self, window: int, rule: int, seed: int, episode: int, remember: bool) -> Act:
-        sparse, key_of, names = self.datasets._sparse, self._key, self._names
-
-        def act(observation: Any, stage: int) -> tuple[int, bool]:
-            self.datasets.check_stage(stage)
-            named = sparse
-            if key_of is not None:
-                key = key_of(observation, stage)
-                name = names.setdefault(key, len(names)) if remember else names.get(key)
-                named = name is not None
-                if named:
-                    self._name[0] = name
-                    action = self._recollect(self.handle, stage, window)
-                    if action >= 0:
-                        return action, False
-            self._indices[:], self._values[:] = self.datasets.rows(observation, stage)
-            found: tuple[int, bool] = self._act(
-                self.handle, compiled.GIVEN, stage, window, rule, seed, episode, named, remember
-            )
-            if found[1] and remember and not self._saved:
-                self._sample = copied(observation)
-            return found
-
-        return act
