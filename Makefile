@@ -29,7 +29,7 @@ docs: $(WITH)docs
 	@echo "Open build/site/index.html"
 
 coverage: $(WITH)dev
-	$(BIN)/pytest -m "" --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -m "" -k "not ctrl_c" --cov --cov-report=term-missing:skip-covered
 
 bench: $(WITH)dev
 	$(BIN)/python -m benchmarks

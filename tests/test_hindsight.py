@@ -192,6 +192,32 @@ def test_both_engines_give_the_same_bits(name, tmp_path):
     assert ours.data_stored.max() > 1
 
 
+@pytest.mark.parametrize("engine", ["gymnasium", "compiled"])
+def test_an_episode_that_cannot_be_stored_is_not_counted(engine, tmp_path, monkeypatch):
+    """It is stored by the next `learn`, and all is as if nothing had been in the way."""
+
+    def learn(agent, episodes):
+        if engine == "compiled":
+            compiled.learn(agent, corridor_env(), episodes, seed=None if agent.episodes else 7)
+        else:
+            agent.learn(Corridor(), episodes, seed=None if agent.episodes else 7)
+
+    expected, agent = make_corridor(), make_corridor()
+    learn(agent, 20)
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(fpi.PAC, "_settle", lambda *_: (_ for _ in ()).throw(MemoryError))
+        learn(agent, 70)
+    stored = agent.data_stored
+    before, made = make_corridor(), agent.episodes
+    learn(before, made)
+    assert made < 90 and before.data_stored == stored
+    learn(agent, 0)
+    assert agent.episodes > made and agent.data_stored > stored
+    learn(agent, 90 - agent.episodes)
+    learn(expected, 90)
+    assert_same_files(tmp_path, expected, agent)
+
+
 def test_random_rewards_of_compiled_steps_are_an_error(tmp_path):
     """The replay of the eighth episode sees them, which is the first to reach the goal: seven have been learned."""
 

@@ -348,6 +348,9 @@ def test_a_planner_of_table_1_runs_online(method, tmp_path):
     agent.save(tmp_path / "a.fpi")
     with pytest.raises(ModelFileError, match=r"a planner of your own, .* fpi.load\(path, planner=...\)"):
         fpi.load(tmp_path / "a.fpi")
+    for wrong in (len, baselines.MethodPlanner):
+        with pytest.raises(ModelFileError, match=r"planner=...\). What was passed, .*, is none"):
+            fpi.load(tmp_path / "a.fpi", planner=wrong)
     assert (fpi.load(tmp_path / "a.fpi", planner=planner).plan.values == agent.plan.values).all()
 
 

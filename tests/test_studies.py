@@ -155,7 +155,8 @@ def test_what_a_size_cannot_tell_is_said_before_anything_runs(size, monkeypatch,
     title, about, left_open, runs = told.stdout.splitlines()
     assert title == "Figure 2: what freezing does" and all(f"`{label}`" in about for label in studies.FREEZING)
     assert left_open.startswith(OPEN[size])
-    assert re.fullmatch(rf"\d+ runs, 6 settings × \d seeds, with the compiled engine, into {tmp_path}\.", runs)
+    seeds = "1 seed" if size == "--seeds 1" else r"\d seeds"
+    assert re.fullmatch(rf"\d+ runs, 6 settings × {seeds}, with the compiled engine, into {tmp_path}\.", runs)
     assert "nothing is run here" in told.stderr
 
 

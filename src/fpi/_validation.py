@@ -31,6 +31,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
+def counted(number: int, noun: str) -> str:
+    """As in "1 seed", "5 seeds"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint at the known name that is spelled most like this one, by its last part; empty if none is."""
     by_last_part = {each.rpartition(".")[2]: each for each in known}

@@ -21,12 +21,20 @@ class PlannerObject(Protocol):
     def choose(self, plan: Any, z: Any, kept: Any, seed: int, episode: int, decision: int) -> Any: ...
 
 
+def is_planner(value: Any) -> bool:
+    return isinstance(value, PlannerObject) and not isinstance(value, type)  # a class has the same names
+
+
+OWN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    Rule: ("a function", callable),
+    PlannerObject: ("a planner", is_planner),
+}
+"""The types of settings that may be code of one's own, which files do not hold; whether a value is one."""
+
+
 def is_own(value: Any) -> bool:
-    """Whether a setting is one's own code, which files do not hold."""
-    return callable(value) or isinstance(value, PlannerObject)
-
-
-_OWN: dict[Any, str] = {Rule: "a function", PlannerObject: "a planner"}
+    """Whether a setting is one's own code."""
+    return any(fits(value) for _, fits in OWN.values())
 
 
 @dataclass(frozen=True)
@@ -64,11 +72,10 @@ class SettingField(NamedTuple):
     def check(self, value: Any) -> None:
         if value is None and self.setting.none:
             return
-        own = next((kind for kind in _OWN if kind in self._kinds), None)
-        fits = callable(value) if own is Rule else own is not None and isinstance(value, own)
-        fits = fits and not (own is PlannerObject and isinstance(value, type))  # a class has the same names
-        if self.choices and not (fits or (isinstance(value, str) and value in self.choices)):
-            other = f", or pass {_OWN[own]}" if own else ""
+        own = next((OWN[kind] for kind in self._kinds if kind in OWN), None)
+        fits = (isinstance(value, str) and value in self.choices) or (own is not None and own[1](value))
+        if self.choices and not fits:
+            other = f", or pass {own[0]}" if own else ""
             raise InputError(f"{self.name} is {value!r}; choose one of {', '.join(self.choices)}{other}.")
         if self.setting.check is not None:
             self.setting.check(self.name, value)

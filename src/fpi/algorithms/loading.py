@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi import generators, model_files, observations
-from fpi._validation import check_whole
+from fpi._validation import check_whole, shown
 from fpi.algorithms.agent import ANY_REWARD, Agent, leaf_names
 from fpi.errors import InputError, ModelFileError
 from fpi.features import optional_methods
-from fpi.setting_fields import is_own
+from fpi.setting_fields import is_planner
 from fpi.training import TrainingState
 
 
@@ -26,8 +26,11 @@ class Kind(NamedTuple):
     from_config: Callable[[dict[str, Any]], Any]
 
 
-OWN = {"explore": "an exploring rule", "planner": "a planner"}
-"""Settings that may be code of one's own, which files do not hold."""
+OWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "explore": ("an exploring rule", callable),
+    "planner": ("a planner", is_planner),
+}
+"""Settings that may be code of one's own, which files do not hold: what it is, and whether a value is one."""
 
 
 def load(path: str | os.PathLike[str], features: Any, own: dict[str, Any], kinds: dict[str, Kind]) -> Agent:
@@ -84,14 +87,15 @@ def load(path: str | os.PathLike[str], features: Any, own: dict[str, Any], kinds
 
 def _with_own(path: Any, settings: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """The settings of a file, with what was given where it had code of the user's own."""
-    for name, what in OWN.items():
+    for name, (what, fits) in OWN.items():
         if settings.get(name, "") is not None:
             if own[name] is not None:
                 raise ModelFileError(f"{path} was learned without {what} of your own. Leave `{name}` out.")
-        elif not is_own(own[name]):
+        elif not fits(own[name]):
+            instead = "" if own[name] is None else f" What was passed, {shown(own[name])}, is none."
             raise ModelFileError(
                 f"{path} was learned with {what} of your own, which a file cannot hold. Pass it: "
-                f"fpi.load(path, {name}=...)."
+                f"fpi.load(path, {name}=...).{instead}"
             )
         else:
             settings[name] = own[name]

@@ -204,17 +204,19 @@ class PAC(Agent):
         return self.data_stored - before
 
     def _finish_pending(self) -> None:
-        """An interrupt may come between any two lines: stages that are settled again stay as they are."""
+        """An interrupt may come between any two lines: stages that are settled again stay as they are.
+
+        What an episode tells comes first: if that fails, the episode is not counted, either.
+        """
+        if self._ending is not None:
+            training_state, ended = self._ending
+            arrived, stage = [ended], ended.stage
+            while arrived and stage >= 0:
+                arrived = self._settle(stage, arrived, ended.episode)
+                stage -= 1
+            self.training_state = training_state
+            self._ending = None
         super()._finish_pending()
-        if self._ending is None:
-            return
-        training_state, ended = self._ending
-        arrived, stage = [ended], ended.stage
-        while arrived and stage >= 0:
-            arrived = self._settle(stage, arrived, ended.episode)
-            stage -= 1
-        self.training_state = training_state
-        self._ending = None
 
     def _settle(self, stage: int, arrived: list[OpenTrajectory], number: int) -> list[OpenTrajectory]:
         """Store what trajectories tell of a stage, the oldest first; those that then go on to the stage before."""

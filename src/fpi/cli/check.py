@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fpi
-from fpi.cli.main import app
+from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, EnvName, option, parse_pairs
 from fpi.errors import EnvironmentMismatch, InputError
 
@@ -34,7 +34,7 @@ SMALLER: tuple[dict[str, dict[str, Any]], ...] = (
 )
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     environment: EnvName,
     horizon: Annotated[

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import STOPPED, PlainHelp, app
+from fpi._validation import counted
+from fpi.cli.main import STOPPED, Command, Group, app
 from fpi.cli.options import Workers, flag, look_here, option
 from fpi.errors import InputError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK_SEEDS, QUICK_EPISODES, QUICK_LONG = 3, 500, 2_000
 
-group = typer.Typer(cls=PlainHelp, no_args_is_help=True, rich_markup_mode="rich")
+group = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(group, name="compare")
 
 
@@ -31,7 +32,7 @@ def compare() -> None:
     """
 
 
-@group.command("table1")
+@group.command("table1", cls=Command)
 def table_1(
     quick: Annotated[bool, flag("--quick", "2 seeds and short runs: about a minute.")] = False,
     full: Annotated[
@@ -84,7 +85,7 @@ def table_1(
     _report(plan, place)
 
 
-@group.command()
+@group.command(cls=Command)
 def claims(
     quick: Annotated[bool, flag("--quick", "2 seeds and short runs: less than a minute.")] = False,
     seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5, or 2 if quick", min=1)] = None,
@@ -115,9 +116,9 @@ def claims(
     with storage.locked(out):
         slipped = _all_of("slipping", tasks, claims.slip, workers)
         added = read(out)
-        title = f"Features of weight 0 added, {seeds} seeds"
-        console.show_columns(title, claims.FEATURES_HEADS, claims.features_table(added))
-        console.show_columns(f"FPI-PAC on Slip, {seeds} seeds", claims.SLIP_HEADS, claims.slip_table(slipped))
+        told = counted(seeds, "seed")
+        console.show_columns(f"Features of weight 0 added, {told}", claims.FEATURES_HEADS, claims.features_table(added))
+        console.show_columns(f"FPI-PAC on Slip, {told}", claims.SLIP_HEADS, claims.slip_table(slipped))
         _files.write_bytes(out / "features.csv", table1.to_csv(added).encode())
         _files.write_bytes(out / "slip.csv", claims.to_csv(slipped).encode())
         comparison.draw_claims(added, slipped, out)
@@ -133,7 +134,7 @@ def _carry_out(
     from fpi.cli.progress import live_table
     from fpi.experiment import backends, run_study
 
-    console.say(f"{plan.about}\n{len(plan.settings) * len(plan.seeds)} runs into {place}.")
+    console.say(f"{plan.about}\n{counted(len(plan.settings) * len(plan.seeds), 'run')} into {place}.")
     with interruptible("when the runs under way are done") as stop:
         run_study(
             plan,
@@ -173,19 +174,19 @@ def _report(plan: Study, place: Path) -> None:
     cells = read(place)
     console.show_columns("Table 1, measured: the most that each took on any testbed", *table1.summary(cells))
     for world in dict.fromkeys(cell.world for cell in cells):
-        title = f"{world}: {table1.WORLDS[world].why}; steps to a held-out gap, {len(plan.seeds)} seeds"
+        title = f"{world}: {table1.WORLDS[world].why}; steps to a held-out gap, {counted(len(plan.seeds), 'seed')}"
         console.show_columns(title, table1.WORLD_HEADS, table1.world_rows(cells, world))
     console.show_columns("Who fails where, and why", *table1.failures(cells))
     console.show_columns("Not run", ("method", "why"), list(table1.NOT_RUN.items()))
     console.say(table1.scaled(cells))
     _files.write_bytes(place / "rows.csv", table1.to_csv(cells).encode())
     comparison.draw_gaps(cells, place / "gaps.png")
-    lead = f"{len(plan.seeds)} seeds, {len(cells)} pairs of a method and a testbed."
+    lead = f"{counted(len(plan.seeds), 'seed')}, {len(cells)} pairs of a method and a testbed."
     page = comparison.write_page(cells, place, plan.title, plan.about, lead)
     console.say(f"gaps.png and rows.csv are in {place}; the page is {page}.")
 
 
-@group.command()
+@group.command(cls=Command)
 def bandit(
     quick: Annotated[bool, flag("--quick", "Fewer and shorter runs: about a minute.")] = False,
     seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5, or 3 if quick", min=1)] = None,
@@ -223,7 +224,7 @@ def bandit(
     out = out or Path("runs", "bandit-quick" if quick else "bandit")
     found = _play([(compare.BANDIT, row) for row in compare.ROWS], episodes, range(seeds), quick, workers, out)
     _write(out, "regret", found)
-    about = f"regret of {episodes:,} episodes on {compare.BANDIT.name}, {seeds} seeds"
+    about = f"regret of {episodes:,} episodes on {compare.BANDIT.name}, {counted(seeds, 'seed')}"
     for title, sound in (("Sound, the constants of the theory", True), ("Scaled, covered by no theorem", False)):
         rows = [compare.cells_of(line) for line in found if line.row.sound == sound]
         console.show_columns(f"{title}: {about}", compare.HEADS, rows)

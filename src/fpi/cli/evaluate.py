@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fpi
-from fpi.cli.main import app
+from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, Episodes, Model, OtherEnv, StartSeed, parse_pairs
 
 
-@app.command()
+@app.command(cls=Command)
 def evaluate(
     model: Model,
     environment: OtherEnv = None,

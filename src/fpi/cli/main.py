@@ -10,7 +10,7 @@ import warnings
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import fpi
 from fpi.cli.options import flag
@@ -19,26 +19,29 @@ from fpi.errors import FpiError
 STOPPED = 130  # what shells report after Ctrl-C
 
 
-class PlainHelp(TyperGroup):
-    """Lists --help as the flag that it is, here and at every command below."""
+class PlainHelp:
+    """Lists --help as the flag that it is, and in usage lines what is needed without typer's braces."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        return _as_flag(super().get_help_option(ctx))
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = " "  # as in `fpi.cli.options.flag`
+        return option
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            _as_flag(command.get_help_option(ctx))
-        return command
-
-
-def _as_flag(option: Any) -> Any:
-    if option is not None:
-        option.metavar = " "  # as in `fpi.cli.options.flag`
-    return option
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.strip("{}") for piece in pieces]
 
 
-class Commands(PlainHelp):
+class Command(PlainHelp, TyperCommand):
+    """One command."""
+
+
+class Group(PlainHelp, TyperGroup):
+    """Commands behind a word."""
+
+
+class Commands(Group):
     """Every error that is raised on purpose becomes one line."""
 
     def invoke(self, ctx: Any) -> Any:

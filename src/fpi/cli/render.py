@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import fpi
-from fpi.cli.main import app
+from fpi._validation import counted
+from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, Model, OtherEnv, StartSeed, check_writable, option, parse_pairs
 from fpi.errors import InputError
 
 
-@app.command()
+@app.command(cls=Command)
 def render(
     model: Model,
     environment: OtherEnv = None,
@@ -43,5 +44,5 @@ def render(
     env = remembered_environment(*choice, render_mode="rgb_array")
     with console.waiting("playing and drawing"), extras_named(environment or str(model)):
         count = gif.write_gif(out, gif.frames(agent, env, episodes, seed), fps or gif.usual_fps(env))
-    told = f"{count:,} picture{'s' if count > 1 else ''} of {episodes:,} episode{'s' if episodes > 1 else ''}"
+    told = f"{counted(count, 'picture')} of {counted(episodes, 'episode')}"
     console.say(f"{told} in {out}. Any web browser shows them; equal pictures in a row are one, shown for longer.")

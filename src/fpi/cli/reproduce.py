@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import STOPPED, app
+from fpi._validation import counted
+from fpi.cli.main import STOPPED, Command, app
 from fpi.cli.options import flag, import_from_here, option
 from fpi.errors import FpiError, InputError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SIZE, RUNNING, FILES = "Size", "Running", "Files"
 
 
-@app.command()
+@app.command(cls=Command)
 def reproduce(
     study: Annotated[
         str,
@@ -119,7 +120,8 @@ def _opening(study: Study, engine: str, place: Path) -> Iterator[str]:
     yield from filter(None, (study.about, _left_open(study, engine)))
     if study.settings:
         settings, seeds = len(study.settings), len(study.seeds)
-        yield f"{settings * seeds} runs, {settings} settings × {seeds} seeds, with the {engine} engine, into {place}."
+        size = f"{counted(settings * seeds, 'run')}, {counted(settings, 'setting')} × {counted(seeds, 'seed')}"
+        yield f"{size}, with the {engine} engine, into {place}."
 
 
 def _left_open(study: Study, engine: str) -> str:
@@ -135,7 +137,7 @@ def _left_open(study: Study, engine: str) -> str:
         f"{' or '.join(asked)}: `{shlex.join(_command(study.name, size, engine))}` can"
         for size, asked in sorted(questions.items(), key=lambda item: studies.SIZES.index(item[0]))
     )
-    size = f"{len(study.seeds)} seed{'s' if len(study.seeds) > 1 else ''} of {study.episodes:,} episodes"
+    size = f"{counted(len(study.seeds), 'seed')} of {counted(study.episodes, 'episode')}"
     return f"{size} cannot tell {'; nor '.join(told)}." if questions else ""
 
 
@@ -193,7 +195,7 @@ def _show_settings(study: Study, summary: dict[str, Any]) -> None:
         last = each["last"]
         bands = (over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm"))
         rows.append([name, *bands, "not counted" if each["stale"] is None else f"{each['stale']:.1%}"])
-    title = f"Return over the last 10% of episodes, {len(study.seeds)} seeds, 95% bootstrap bands"
+    title = f"Return over the last 10% of episodes, {counted(len(study.seeds), 'seed')}, 95% bootstrap bands"
     show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
 
 

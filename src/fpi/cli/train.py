@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fpi.cli.main import STOPPED, app
+from fpi.cli.main import STOPPED, Command, app
 from fpi.cli.options import (
     FEATURES,
     FILES,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpi.algorithms import Agent
 
 
-@app.command()
+@app.command(cls=Command)
 @add_setting_options
 def train(
     environment: EnvName,

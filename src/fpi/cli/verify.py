@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fpi.cli.main import app
+from fpi.cli.main import Command, app
 from fpi.cli.options import Workers, flag, option
 from fpi.errors import InputError
 
 
-@app.command()
+@app.command(cls=Command)
 def verify(
     quick: Annotated[bool, flag("--quick", "Fewer and shorter runs: about a minute.")] = False,
     seeds: Annotated[

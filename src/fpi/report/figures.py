@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpi._files import write_bytes
+from fpi._validation import counted
 from fpi.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def draw_guarantees(line: Line, theory: Constants, path: Path) -> None:
     for axes in (left, right):
         axes.set_ylim(bottom=0.5)
         axes.legend(frameon=False, fontsize=8)
-    save(figure, path, f"{line.problem.name}: {line.row.name}, {len(line.seeds)} seeds")
+    save(figure, path, f"{line.problem.name}: {line.row.name}, {counted(len(line.seeds), 'seed')}")
 
 
 def learning_curves(results: Results) -> Figure:
@@ -130,8 +131,8 @@ def rates(results: Results) -> Figure:
         axes.legend(frameon=False, fontsize=8)
     for axes in panels[len(shown) :]:
         axes.remove()
-    seeds = len(results.study["seeds"])
-    figure.supxlabel(f"Means over {seeds} seeds; shaded: 95% bootstrap interval over seeds.", fontsize=9, color=GREY)
+    seeds = counted(len(results.study["seeds"]), "seed")
+    figure.supxlabel(f"Means over {seeds}; shaded: 95% bootstrap interval over seeds.", fontsize=9, color=GREY)
     figure.suptitle(results.study["title"].replace("$", r"\$"))
     return figure
 

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from fpi._files import write_bytes
+from fpi._validation import counted
 from fpi.errors import importing
 from fpi.report import charts, figures, tables
 from fpi.report.charts import Chart
@@ -146,11 +147,9 @@ def lead(found: Results) -> str:
         return f"{name}."
     lengths = sorted({setting.config["episodes"] for setting in found.settings})
     episodes = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
-    runs = f"{done} runs" if done == found.asked else f"{done} of {found.asked} runs, the others are unfinished"
-    return (
-        f"{name}: {len(found.settings)} settings × {len(study['seeds'])} seeds × {episodes} episodes. {runs}, made "
-        f"with the {study['engine']} engine."
-    )
+    settings, seeds = counted(len(found.settings), "setting"), counted(len(study["seeds"]), "seed")
+    runs = counted(done, "run") if done == found.asked else f"{done} of {found.asked} runs, the others are unfinished"
+    return f"{name}: {settings} × {seeds} × {episodes} episodes. {runs}, made with the {study['engine']} engine."
 
 
 def _films(paths: Sequence[Path]) -> str:
