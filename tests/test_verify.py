@@ -255,6 +255,7 @@ def test_a_row_that_says_nothing_is_a_finding():
     assert "vacuous" not in " ".join(report.cells(enough))
     assert "Lemma 1 says nothing: too few units" in report.conclusion([few])
     assert report.conclusion([enough]) == "10 checks could have failed. No violation beyond what δ allows."
+    assert not judge("Lemma 1", None, [("a", found("Lemma 1", units=1))], scaled=True).vacuous  # which is no claim
     assert report.finding(few, quick=True) and not report.finding(enough, quick=True)
 
 
@@ -460,7 +461,7 @@ def test_millions_fit_into_80_columns(monkeypatch):
     monkeypatch.setattr(instances, "QUICK", (TINY,))
     monkeypatch.setattr(report, "run_all", lambda tasks, workers: [Run("bandit", 0, counts)] * 40)
     rows = [line for line in command("--quick", "--claims", 4).output.splitlines() if line.startswith(" Lemma 4 ")]
-    assert [row.split() for row in rows] == [["Lemma", "4", "1", "3,950,600", "49,360", "0", "2", "runs", "×", "31.15"]]
+    assert [row.split() for row in rows] == [["Lemma", "4", "1", "3,950,600", "49,360", "0", "3", "runs", "×", "31.15"]]
 
 
 def test_violations_make_the_command_fail(monkeypatch):

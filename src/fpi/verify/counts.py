@@ -83,7 +83,7 @@ class Verdict:
 
     @property
     def vacuous(self) -> bool:
-        return self.units < ENOUGH
+        return not self.scaled and self.units < ENOUGH
 
 
 def allowed_runs(runs: int, delta: float | None, instances: int) -> int:
