@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 from pathlib import Path
 
 import gymnasium as gym
@@ -259,6 +260,17 @@ def test_a_seed_alone_is_kept_and_a_new_one_starts_afresh(tmp_path):
 @given(st.lists(st.floats(-1e6, 1e6) | st.floats(-1e-8, 1e-8), max_size=40))
 def test_sums_are_rounded_as_fsum_does(terms):
     assert numerics.exact_sum(np.array(terms)) == math.fsum(terms)
+
+
+@numba.njit
+def product(a, b):
+    return numerics.two_prod(a, b)
+
+
+@given(st.floats(1e-100, 1e100), st.floats(-1e100, -1e-100))
+def test_products_in_two_parts_are_exact(a, b):
+    high, low = product(a, b)
+    assert high == a * b and Fraction(high) + Fraction(low) == Fraction(a) * Fraction(b)
 
 
 @pytest.mark.process

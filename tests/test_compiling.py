@@ -18,6 +18,7 @@ from numba.core.dispatcher import Dispatcher
 
 import fpi
 from fpi import _compiling
+from fpi.kernels import numerics
 
 SOURCE = Path(fpi.__file__).parent
 
@@ -190,6 +191,27 @@ def test_every_compiled_function_has_the_stamp_of_its_module():
     for function in functions:
         assert function._cache._cache_file._source_stamp == _compiling.stamp(function.__module__), function
     assert len({function.__module__ for function in functions}) >= 6
+
+
+def test_parts_of_compiled_functions_are_for_those_alone():
+    assert numba.njit(lambda a, b: numerics.two_sum(a, b))(1.0, 2**-60) == (1.0, 2**-60)
+    assert numerics.two_sum.signatures
+    for _ in range(2):
+        with pytest.raises(TypeError, match="part of compiled functions"):
+            numerics.two_sum(0.1, 0.2)
+
+
+def test_parts_are_not_optimised_on_their_own():
+    """Else they would be again in every caller, which takes twice as long as all else."""
+
+    @numba.njit(pipeline_class=_compiling._PartCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    def thrice(x):
+        return x + x + x
+
+    assert numba.njit(lambda x: thrice(x) + 1)(2) == 7
+    (found,) = thrice.overloads.values()
+    shared = str(found.library._get_module_for_linking())
+    assert "define linkonce_odr" in shared and "define" not in found.library.get_llvm_str()
 
 
 def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):

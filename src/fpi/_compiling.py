@@ -15,7 +15,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from llvmlite import ir
+from llvmlite.binding import parse_assembly
 from numba import config, njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from fpi._interrupts import held
 
@@ -33,9 +37,47 @@ def jit(function: Callable[..., Any]) -> Any:
     return _compiled(function)
 
 
+def jit_part(function: Callable[..., Any]) -> Any:
+    """The same for what is called by compiled functions only, and becomes a part of each.
+
+    numba would optimise it alone, and again in its callers, and again in theirs: most of the time that compiling took.
+    """
+    part = _compiled(function, pipeline_class=_PartCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    part._insert = lambda *_: None  # Python never finds it compiled, and is refused
+    part._compile_for_args = _refuse
+    return part
+
+
 def jit_inline(function: Callable[..., Any]) -> Any:
     """The same for small functions that are called for every datum: callers take them in."""
     return _compiled(function, inline="always")
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code for others to take in, as it was written; there is nothing to run."""
+
+    def _optimize_final_module(self) -> None:
+        part = self._final_module
+        nothing = self._codegen._create_empty_module(self.name)  # type: ignore[no-untyped-call]
+        for function in part.functions:
+            if not function.is_declaration:
+                function.linkage = "linkonce_odr"  # once in each caller, if it is not inlined
+        for each in part.global_variables:
+            if each.name.startswith("_ZN08NumbaEnv"):  # the place that numba asks for when it loads the function
+                place = ir.GlobalVariable(nothing, ir.IntType(8).as_pointer(), each.name)
+                place.linkage, place.initializer = "common", ir.Constant(place.value_type, None)
+        self._shared_module, self._final_module = part, parse_assembly(str(nothing))
+
+
+class _PartCompiler(Compiler):
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), function.__qualname__)  # type: ignore[no-untyped-call]
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)  # type: ignore[no-untyped-call]
+
+
+def _refuse(*_: Any) -> Any:
+    raise TypeError("this is a part of compiled functions, and Python cannot call it")
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

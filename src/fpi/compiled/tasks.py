@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_part
 from fpi.compiled.env import CompiledEnv
 from fpi.kernels.numerics import put
 
@@ -13,7 +13,7 @@ LARGEST_POSITION = 2.4
 LARGEST_ANGLE = 12 * 2 * np.pi / 360
 
 
-@jit
+@jit_part
 def show_cartpole(state, observation):
     for i in range(4):
         observation[i] = np.float32(state[i])  # Gymnasium shows single precision of its double
@@ -111,7 +111,7 @@ def accelerations(x, theta, x_dot, theta_dot, force):
     return x_acc, theta_acc
 
 
-@jit
+@jit_part
 def integrate(state, force):
     """The classical Runge-Kutta step."""
     x, theta, x_dot, theta_dot = state

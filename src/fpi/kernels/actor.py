@@ -7,7 +7,7 @@ and a name. Then only numbers cross between Python and compiled code, which cost
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.append import append
 from fpi.kernels.choose import GREEDY, WIDEST, best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
@@ -98,7 +98,7 @@ def read(actor, source):
     return active_features(observation, borrow(actor.grid), actor.states, borrow(actor.indices)[0])
 
 
-@jit
+@jit_part
 def state_in_question(actor, regression, threshold, named, remember):
     """The number of the state whose features were read, NAMELESS if it has no name or is not to be remembered."""
     cache, state = actor.cache, NAMELESS
@@ -179,7 +179,7 @@ def find_cover(actor, state, regression, threshold):
     return cover(actor.store, regression, indices, values, threshold, allowed, progress, uncovered)
 
 
-@jit
+@jit_part
 def fill_answer(actor, state):
     """What was found of a state; NaN for actions that are not allowed."""
     cache, widths, estimates = actor.cache, borrow(actor.widths), borrow(actor.estimates)
@@ -230,7 +230,7 @@ def keep(actor, action):
     put(borrow(actor.kept_values), borrow(actor.values)[row])
 
 
-@jit
+@jit_part
 def store_kept(actor, stage, level, action, target, episode):
     """Add the step that was kept to the data of a stage and level."""
     block = action if actor.store.blocks > 1 else 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_part
 from fpi.kernels.columns import locate, locate_new, scatter
 from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot, fill, put
 from fpi.kernels.objects import borrow
@@ -96,7 +96,7 @@ def append(store, regression, block, indices, values, target, action, episode):
     store.pool_used += end - first
 
 
-@jit
+@jit_part
 def dd_pick(where, values, high, low, first):
     """The inner product of a query and a vector in two parts, which begins at column `first`."""
     s = (0.0, 0.0)
@@ -111,7 +111,7 @@ def dd_pick(where, values, high, low, first):
     return s
 
 
-@jit
+@jit_part
 def deflate(store, number, where, values, high, low):
     """Take the part along the row u of a datum out of Sigma^{-1} phi; returns g = u' phi.
 
@@ -129,7 +129,7 @@ def deflate(store, number, where, values, high, low):
     return g
 
 
-@jit
+@jit_part
 def solve(store, number, where, values, high, low):
     """Sigma^{-1} phi at the anchor under a datum, in two parts; returns the estimate there."""
     ridge = (store.ridge, 0.0)
@@ -157,7 +157,7 @@ def solve(store, number, where, values, high, low):
     return value
 
 
-@jit
+@jit_part
 def drop_anchor(store, cell, position, number):
     """Factor [sqrt(ridge) I; Phi] of the first `position` data by rotating them into the last anchor."""
     data, pool, members, start = store.data, store.pool, store.members, store.cells[cell].start

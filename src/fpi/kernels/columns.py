@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.numerics import fill, mix
 from fpi.kernels.objects import borrow
 
@@ -38,7 +38,7 @@ def locate(store, cell, indices, where):
     return before
 
 
-@jit
+@jit_part
 def locate_new(store, cell, indices, where):
     """Like `locate`, but gives untouched columns the next local number; there must be room."""
     columns = store.columns

@@ -7,7 +7,7 @@ scanned. The rows of a state are `indices` and `values`: one row that all blocks
 
 import numpy as np
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate
 from fpi.kernels.numerics import EPS
 from fpi.kernels.objects import borrow
@@ -37,7 +37,7 @@ UNCOVERED = -1  # by all data that were looked at
 LATER = 2**31 - 1  # covered by all data; which prefix was the first is not looked for until it matters
 
 
-@jit
+@jit_part
 def begin(store, regression, values, threshold, allowed, progress):
     """Before any data."""
     for a in range(allowed.size):
@@ -54,7 +54,7 @@ def begin(store, regression, values, threshold, allowed, progress):
             mine.cover = 0
 
 
-@jit
+@jit_part
 def cover(store, regression, indices, values, threshold, allowed, progress, uncovered):
     """The first joint prefix that covers all allowed actions, or -1 if there is none yet.
 
@@ -88,7 +88,7 @@ def cover(store, regression, indices, values, threshold, allowed, progress, unco
     return k
 
 
-@jit
+@jit_part
 def look(store, cell, indices, values, threshold, mine):
     """Take an action that is not covered yet on to all data of its cell, or to its first cover."""
     where = np.empty(indices.size, np.int32)
@@ -107,7 +107,7 @@ def look(store, cell, indices, values, threshold, mine):
         mine.position, mine.width2, mine.value, mine.base = count, width2, value, base
 
 
-@jit
+@jit_part
 def search(store, cell, where, values, threshold, after, mine):
     """The first cover of an action that all data of its cell cover, and the first `after` do not."""
     low = after // store.every
@@ -124,7 +124,7 @@ def search(store, cell, where, values, threshold, after, mine):
     scan(store, cell, where, values, threshold, min(high * store.every, store.cells[cell].count), mine)
 
 
-@jit
+@jit_part
 def scan(store, cell, where, values, threshold, last, mine):
     """Go on to the prefix `last`, where the block of `mine` ends or before, or to the first cover."""
     if mine.position > 0 and mine.position % store.every == 0 and mine.position < last:
@@ -146,7 +146,7 @@ def scan(store, cell, where, values, threshold, last, mine):
             return
 
 
-@jit
+@jit_part
 def go_to(store, regression, indices, values, k, allowed, progress):
     """Take the numbers of the allowed actions to joint prefix k."""
     where = np.empty(indices.shape[1], np.int32)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
 from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
@@ -78,7 +78,7 @@ def margins(ladder, stage, level, prefix, log_det):
     return alpha, ladder.misspecification, slack
 
 
-@jit
+@jit_part
 def climb(actor, ladder, source, stage, level, rule, seed, episode):
     """Lines 6 to 13: the action, the new l, and whether this step explores; its features are kept.
 

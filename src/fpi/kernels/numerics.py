@@ -1,8 +1,12 @@
 """Numbers and sums whose bits are the same everywhere: one fixed order, no fastmath, no BLAS."""
 
-import numpy as np
+from typing import Any
 
-from fpi._compiling import jit, jit_inline
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from fpi._compiling import jit, jit_inline, jit_part
 
 EPS = 2.220446049250313e-16
 
@@ -89,58 +93,64 @@ def pick(seed, episode, stage, m):
 # --- Double-double: numbers as unevaluated sums of two doubles, about 32 digits ---------------------------------------
 
 
-@jit
+@jit_part
 def two_sum(a, b):
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
-@jit
+def _multiply_add(_: Any, a: types.Float, b: types.Float, c: types.Float) -> Any:
+    """a * b + c, rounded once."""
+
+    def fused(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), fused
+
+
+multiply_add: Any = intrinsic(_multiply_add)
+
+
+@jit_part
 def two_prod(a, b):
-    """a * b without error, by splitting both factors in halves."""
+    """a * b without error."""
     p = a * b
-    t = 134217729.0 * a
-    a_high = t - (t - a)
-    a_low = a - a_high
-    t = 134217729.0 * b
-    b_high = t - (t - b)
-    b_low = b - b_high
-    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return p, multiply_add(a, b, -p)
 
 
-@jit
+@jit_part
 def dd_add(a, b):
     s, e = two_sum(a[0], b[0])
     return two_sum(s, e + (a[1] + b[1]))
 
 
-@jit
+@jit_part
 def dd_mul(a, b):
     p, e = two_prod(a[0], b[0])
     return two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
 
 
-@jit
+@jit_part
 def dd_negate(a):
     return -a[0], -a[1]
 
 
-@jit
+@jit_part
 def dd_div(a, b):
     q = a[0] / b[0]
     rest = dd_add(a, dd_negate(dd_mul(b, (q, 0.0))))
     return two_sum(q, (rest[0] + rest[1]) / b[0])
 
 
-@jit
+@jit_part
 def dd_sqrt(a):
     r = np.sqrt(a[0])
     rest = dd_add(a, dd_negate(two_prod(r, r)))
     return two_sum(r, (rest[0] + rest[1]) / (2.0 * r))
 
 
-@jit
+@jit_part
 def dd_dot(a, b):
     s = (0.0, 0.0)
     for i in range(a.size):
@@ -149,7 +159,7 @@ def dd_dot(a, b):
     return s
 
 
-@jit
+@jit_part
 def dd_whiten(m, x):
     """Solve L w = x in place, with L L' = m factored in place; both hold (high, low) parts. Returns w'w."""
     n = x.shape[0]

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.experimental import structref
 from numba.extending import intrinsic
 
-from fpi._compiling import jit
+from fpi._compiling import jit_part
 from fpi._interrupts import held
 
 VECTOR = types.Array(types.float64, 1, "C")
@@ -85,7 +85,7 @@ def _borrow(_: Any, array: types.Array) -> Any:
 borrow: Any = intrinsic(_borrow)
 
 
-@jit
+@jit_part
 def longer(array, needed, least, factor):
     """A copy of an array with room for `needed` entries and some more; what is new is 0."""
     room = max(least, int(factor * needed))

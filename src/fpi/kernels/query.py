@@ -6,7 +6,7 @@ dense), and their `values`.
 
 import numpy as np
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate, scatter
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, fill, put, two_prod
 from fpi.kernels.objects import borrow
@@ -43,7 +43,7 @@ def start_width(store, values):
     return dot(values, values) / store.ridge
 
 
-@jit
+@jit_part
 def block_start(store, cell, position, where, values):
     """Squared width and estimate of a query at a prefix that is a multiple of `every`, where a block begins."""
     if position == 0:
@@ -56,7 +56,7 @@ def block_start(store, cell, position, where, values):
     return dot(x, x) + outside, dot_at(borrow(store.pool), datum.anchor + t * (t + 1) // 2, x)
 
 
-@jit
+@jit_part
 def sum_rows(pool, data, members, first, last, where, values, width2, value, stop):
     """Take a query over the members first .. last - 1 of one block, or until the squared width is at most `stop`.
 
@@ -92,13 +92,13 @@ def sum_rows(pool, data, members, first, last, where, values, width2, value, sto
     return width2, value, p
 
 
-@jit
+@jit_part
 def block_of(store, position):
     """Where the block begins whose sums make up the answer at a prefix."""
     return (position - 1) // store.every * store.every if position > 0 else 0
 
 
-@jit
+@jit_part
 def state_at(store, cell, position, where, values):
     """Squared width and estimate of a query at a prefix of a cell, and the squared width at the anchor below.
 
@@ -133,7 +133,7 @@ def trace_query(store, cell, where, values, width2s, estimates):
 # --- Covered or not ---------------------------------------------------------------------------------------------------
 
 
-@jit
+@jit_part
 def rounding(store, cell, position, base):
     """A bound on the rounding error of a squared width at a prefix."""
     if position == 0:
@@ -146,7 +146,7 @@ def rounding(store, cell, position, base):
     return ROUNDING * EPS * (inside + np.sqrt(inside) * condition) * base
 
 
-@jit
+@jit_part
 def is_covered(store, cell, position, where, values, width2, error, threshold):
     """eq. (1): whether width <= threshold at a prefix, decided in double-double where double cannot tell.
 
@@ -160,7 +160,7 @@ def is_covered(store, cell, position, where, values, width2, error, threshold):
     return rest[0] <= 0.0
 
 
-@jit
+@jit_part
 def covered_at(store, cell, position, where, values, threshold):
     """`is_covered` from nothing but the prefix."""
     width2, _, base = state_at(store, cell, position, where, values)
@@ -168,7 +168,7 @@ def covered_at(store, cell, position, where, values, threshold):
     return is_covered(store, cell, position, where, values, width2, error, threshold)
 
 
-@jit
+@jit_part
 def covered_at_anchor(store, cell, position, where, values, threshold):
     """The same at a prefix that has an anchor, which is quicker; `position` is a multiple of `every`."""
     width2, _ = block_start(store, cell, position, where, values)
@@ -176,7 +176,7 @@ def covered_at_anchor(store, cell, position, where, values, threshold):
     return is_covered(store, cell, position, where, values, width2, error, threshold)
 
 
-@jit
+@jit_part
 def exact_width2(store, cell, position, where, values):
     """|phi|^2 at a prefix in double-double, afresh from the data, in the smaller of data and feature space."""
     ridge = (store.ridge, 0.0)

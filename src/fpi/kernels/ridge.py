@@ -24,7 +24,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import COLUMN, slot_of
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import (
@@ -252,7 +252,7 @@ def store_of(*fields):
 # --- Room -------------------------------------------------------------------------------------------------------------
 
 
-@jit
+@jit_part
 def make_room(store, cell, nnz):
     """Room for one more datum in a cell; all arrays are made before the first is exchanged."""
     here = store.cells[cell]
@@ -291,7 +291,7 @@ def make_room(store, cell, nnz):
         store.members_used += segment
 
 
-@jit
+@jit_part
 def power_of_two(least):
     n = 1
     while n < least:
@@ -322,7 +322,7 @@ def cell_and_row(blocks, regression, action):
     return regression, action
 
 
-@jit
+@jit_part
 def position_at(store, cell, k):
     """How many of the first k data of a regression lie in this cell."""
     low = 0

@@ -8,7 +8,7 @@ its features. Values of active features belong to the name where they differ fro
 import numpy as np
 from numba import types
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.cover import PROGRESS
 from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, borrow, define, longer, new, records
@@ -85,7 +85,7 @@ def get_arrays(cache):
     )
 
 
-@jit
+@jit_part
 def grow(cache, room):
     """Room for so many states; all arrays are made before the first is exchanged."""
     names, values = longer(cache.names, room, 1, 1.0), longer(cache.values, room, 1, 1.0)
@@ -108,10 +108,10 @@ def grow(cache, room):
 def find(table, states, names, features, regression, name, values):
     """The slot of a state in the table."""
     mask = table.size - 1
-    z = mix(np.uint64(regression + 1))
+    z = np.uint64(regression)
     for j in range(name.size):
-        z = mix(z + np.uint64(name[j] + 1))
-    i = np.int64(z) & mask
+        z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(name[j])
+    i = np.int64(mix(z)) & mask
     while table[i] != 0:
         state = table[i]
         same = states[state].regression == regression
@@ -132,7 +132,7 @@ def recall(cache, regression, name, values):
     return np.int64(table[find(table, states, borrow(cache.names), borrow(cache.values), regression, name, values)])
 
 
-@jit
+@jit_part
 def enter(cache, regression, name, values):
     """A number for a state that has none."""
     state = cache.used
@@ -146,7 +146,7 @@ def enter(cache, regression, name, values):
     return state
 
 
-@jit
+@jit_part
 def clear(cache, state, regression):
     """Nothing is known of a state yet."""
     mine = cache.states[state]

@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fpi._compiling import jit
+from fpi._compiling import jit, jit_part
 from fpi.kernels.actor import GIVEN, act
 from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new
@@ -72,7 +72,7 @@ def get_data(suffixes):
     return suffixes.data
 
 
-@jit
+@jit_part
 def make_room(suffixes, steps):
     """Room for one more suffix of so many steps; all arrays are made before the first is exchanged."""
     pairs, table, numbers, ends = suffixes.pairs, suffixes.table, suffixes.steps, suffixes.ends
@@ -92,7 +92,7 @@ def make_room(suffixes, steps):
     suffixes.pairs, suffixes.table, suffixes.steps, suffixes.ends = pairs, table, numbers, ends
 
 
-@jit
+@jit_part
 def slot_of(table, pairs, stage, action, active):
     """Where a pair stands in the hash table, or the empty slot where it would go."""
     mask = table.size - 1
@@ -112,7 +112,7 @@ def slot_of(table, pairs, stage, action, active):
     return i
 
 
-@jit
+@jit_part
 def note(suffixes, active, actions, stage, first, end):
     """Write down the steps first ... end - 1, which stand in rows of `active` and `actions` and begin at `stage`."""
     if active.shape[1] + 2 != suffixes.pairs.shape[1] or not 0 <= first <= end <= min(len(active), len(actions)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fpi._compiling import jit, jit_inline
+from fpi._compiling import jit_inline, jit_part
 
 
 @jit_inline
@@ -40,7 +40,7 @@ def tile_indices(x, grid, out):
     return True
 
 
-@jit
+@jit_part
 def active_features(x, grid, states, out):
     """Tile coding by `grid`, or one-hot features of `states` states if there are any; False where there are none."""
     if states == 0:
