@@ -131,9 +131,23 @@ def play(task: str, variant: str, seed: int, folder: Path, most_seconds: float, 
     }
 
 
+HEADS = ("solved (95% interval)", "episodes, median (range)", "steps, median")
+
+
+def outcome(runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Cells below `HEADS`: solved runs, the median of all runs' episodes, that of the steps of those solved."""
+    solved = [row for row in runs if row["solved"]]
+    likely = scipy.stats.binomtest(len(solved), len(runs)).proportion_ci(method="exact")
+    return (
+        f"{len(solved)} of {len(runs)} ({likely.low:.0%} to {likely.high:.0%})",
+        _spread([_episodes(row) for row in runs]),
+        f"{np.median([row['steps'] for row in solved]):,.0f}" if solved else "",
+    )
+
+
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Lines of Markdown: solved runs, the median of all runs' episodes, and the pairs with the first variant."""
-    heads = ("task (threshold)", "variant", "solved (95% interval)", "episodes, median (range)", "steps, median")
+    """Lines of Markdown: how the runs came out, and the pairs with the first variant."""
+    heads = ("task (threshold)", "variant", *HEADS)
     more = ("best mean of 10, median", "seconds of learning, of all", f"fewer / as many / more than {FIRST}")
     yield f"| {' | '.join((*heads, *more))} |"
     yield "|---" * (len(heads) + len(more)) + "|"
@@ -143,16 +157,12 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
             runs = [row for row in rows if (row["task"], row["variant"]) == (task, variant)]
             if not runs:
                 continue
-            solved = [row for row in runs if row["solved"]]
-            likely = scipy.stats.binomtest(len(solved), len(runs)).proportion_ci(method="exact")
             signs = [np.sign(_episodes(row) - first[row["seed"]]) for row in runs if row["seed"] in first]
             pairs = " / ".join(str(signs.count(sign)) for sign in (-1, 0, 1)) if variant != FIRST else ""
             cells = (
                 f"{task} ({known.threshold:g})",
                 variant,
-                f"{len(solved)} of {len(runs)} ({likely.low:.0%} to {likely.high:.0%})",
-                _spread([_episodes(row) for row in runs]),
-                f"{np.median([row['steps'] for row in solved]):,.0f}" if solved else "",
+                *outcome(runs),
                 f"{np.median([max(row['means']) for row in runs]):.1f}",
                 f"{np.median([row['seconds'] for row in runs]):.0f}, {np.median([row['wall'] for row in runs]):.0f}",
                 pairs,

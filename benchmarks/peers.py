@@ -23,9 +23,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import scipy.stats
 
-from benchmarks.control import MANY, TASKS, _episodes, _spread, judge
+from benchmarks.control import HEADS, MANY, TASKS, judge, outcome
 
 NETWORK = {"net_arch": [256, 256]}
 FALLING = "falling "  # before a rate that falls to 0 over the run, linearly
@@ -230,20 +229,16 @@ def play(task: str, method: str, seed: int, many: int, most: int | None) -> dict
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Lines of Markdown, a line for each task and method."""
-    heads = ("task (threshold)", "method", "solved (95% interval)", "episodes, median (range)", "steps, median")
+    heads = ("task (threshold)", "method", *HEADS)
     yield f"| {' | '.join((*heads, 'seconds of learning, median'))} |"
     yield "|---" * (len(heads) + 1) + "|"
     for task, method in PEERS:
         runs = [row for row in rows if (row["task"], row["variant"]) == (task, method)]
         if runs:
-            solved = [row for row in runs if row["solved"]]
-            likely = scipy.stats.binomtest(len(solved), len(runs)).proportion_ci(method="exact")
             cells = (
                 f"{task} ({TASKS[task].threshold:g})",
                 method,
-                f"{len(solved)} of {len(runs)} ({likely.low:.0%} to {likely.high:.0%})",
-                _spread([_episodes(row) for row in runs]),
-                f"{np.median([row['steps'] for row in solved]):,.0f}" if solved else "",
+                *outcome(runs),
                 f"{np.median([row['seconds'] for row in runs]):.0f}",
             )
             yield f"| {' | '.join(cells)} |"

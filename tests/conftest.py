@@ -1,7 +1,9 @@
 """Which tests are run in which order; little room to begin with, so that arrays grow in short runs too."""
 
 import gc
+import os
 import signal
+import sys
 
 import pytest
 
@@ -11,6 +13,8 @@ from fpi.kernels import ridge
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in `make test &` of a script; tests send Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+sys.dont_write_bytecode = False  # containers like to set it, and then every process that a test starts compiles fpi
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 APART = ("test_house", "test_model_files", "test_project", "test_site", "test_statistics")
 """These use hardly any compiled code: a worker can begin with them, while another compiles for both."""
