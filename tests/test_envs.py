@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, TimeLimit
 
-from fpi.envs import ActionGrid, RewardRange, check_horizon, check_spaces, time_limit
+from fpi.envs import ActionGrid, RewardRange, check_horizon, check_spaces, rollout, time_limit
 from fpi.errors import EnvironmentMismatch, InputError
 
 # --- RewardRange
@@ -208,3 +208,24 @@ def test_a_horizon_beyond_the_time_limit_names_both() -> None:
     check_horizon(odd.Walk(), 10**6)
     with pytest.raises(EnvironmentMismatch, match=r"horizon=11 .* limit of 10 .*horizon=10 .*max_episode_steps=11"):
         check_horizon(env, 11)
+
+
+# --- rollout
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((np.zeros(2), 0.0, False, {}), r"step of the environment gave \(array.* as Gymnasium's"),
+        ((np.zeros(2), "much", False, False, {}), "a reward is 'much', which is not a number"),
+        ((np.zeros(2), 10**400, False, False, {}), "a reward is 10000.*, which is not a number"),
+        ((np.zeros(2), 0.0, "no", False, {}), "terminated is 'no'; let the environment return True or False"),
+    ],
+)
+def test_what_a_step_answers_is_checked_wherever_episodes_are_played(answer: tuple[Any, ...], says: str) -> None:
+    class Answers(odd.Walk):
+        def step(self, action: Any) -> Any:
+            return answer
+
+    with pytest.raises(EnvironmentMismatch, match=says):
+        list(rollout(Answers(), np.zeros(2), lambda observation, stage: 0, steps=3))

@@ -80,14 +80,6 @@ class World(Protocol):
         """Reward and next state, None at the end."""
 
 
-class Simulator(World, Protocol):
-    """A world that can tell more than any episode would."""
-
-    def states(self, stage: int) -> list[Any]: ...
-
-    def range(self, state: Any) -> float: ...
-
-
 class Online:
     """Episodes from start to end, as in life."""
 
