@@ -5,7 +5,7 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
 `python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`,
-`deep-sea`, `domains` and `peers` (Stable-Baselines3) count the episodes until tasks are solved (docs/model.md).
+`deep-sea` and `peers` (Stable-Baselines3) count the episodes until tasks are solved (docs/model.md).
 """
 
 import argparse
@@ -22,7 +22,6 @@ from benchmarks import (
     control,
     decisions,
     deep_sea,
-    domains,
     eluder,
     engines,
     evaluation,
@@ -66,7 +65,6 @@ PICTURES = "pictures"
 STUDIES = {
     "control": control.main,
     "deep-sea": deep_sea.main,
-    "domains": domains.main,
     "peers": peers.main,
 }  # with options of their own
 

@@ -195,14 +195,15 @@ def play(task: str, method: str, seed: int, many: int, most: int | None) -> dict
     """One run; what came out."""
     sb3 = library()
     vectors, callbacks = (import_module(f"stable_baselines3.common.{name}") for name in ("env_util", "callbacks"))
-    steps, count, normalised, _ = PEERS[task, method]
+    steps, count, normalised, hyper = PEERS[task, method]
     envs = vectors.make_vec_env(task, n_envs=count, seed=seed)
     if normalised:
-        envs = import_module("stable_baselines3.common.vec_env").VecNormalize(envs)
+        normalise = import_module("stable_baselines3.common.vec_env").VecNormalize
+        envs = normalise(envs, gamma=hyper["gamma"])  # rewards by discounted returns: the algorithm's, as in RL Zoo
     model = getattr(sb3, method)("MlpPolicy", envs, seed=seed, device="cpu", **arguments_of(task, method))
     player = Player(gym.make(task), model, envs.normalize_obs if normalised else np.asarray)
     row: dict[str, Any] = {"task": task, "variant": method, "seed": seed, "solved": False, "starts": many}
-    row |= {"episodes": 0, "steps": 0, "seconds": 0.0, "wall": 0.0, "means": []}
+    row |= {"episodes": 0, "steps": 0, "seconds": 0.0, "wall": 0.0, "judged_after": [], "means": []}
     began, wall = time.process_time(), time.perf_counter()
     judged = {"updates": -1, "seconds": 0.0}
 
@@ -216,6 +217,7 @@ def play(task: str, method: str, seed: int, many: int, most: int | None) -> dict
             mean, solved = judge(player, player, TASKS[task].threshold, many)  # type: ignore[arg-type]
             judged["updates"] = model._n_updates
             judged["seconds"] += time.process_time() - asked
+            row["judged_after"].append(row["episodes"])
             row["means"].append(mean)
             row["solved"] = bool(solved)
             print(f"{task}, {method}, seed {seed}: episode {row['episodes']}, mean {mean:.1f}", flush=True)

@@ -42,7 +42,7 @@ def name_of(requirement):
 
 def test_the_lock_names_a_version_of_all_that_is_needed_and_no_place():
     project = PYPROJECT["project"]
-    extras = project["optional-dependencies"] | {"atari": []}  # which no test installs
+    extras = project["optional-dependencies"] | {"atari": [], "bsuite": []}  # which no test installs
     needed = [*project["dependencies"], *itertools.chain(*extras.values())]
     lines = [line for line in (ROOT / "requirements-dev.lock").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)

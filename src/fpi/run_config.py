@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from fpi import algorithms, envs, features
-from fpi._validation import check_whole, did_you_mean
+from fpi._validation import check_real, check_whole, did_you_mean
 from fpi.algorithms import Agent
 from fpi.algorithms.model_fpi import observations_of
 from fpi.envs import Env, action_count, make_environment
@@ -26,6 +26,28 @@ if TYPE_CHECKING:
 CLASSES = {"candidates": (), "LinearBall": ("radius",)}  # and their arguments
 TESTBED = "testbed"  # as a type of features: those that the testbed itself comes with
 OF_THE_RUN = "run"  # as the seed of an environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings:
+    """When a policy is good enough, and for how long that is waited for."""
+
+    threshold: float
+    """Of the mean return of some fixed starts."""
+    starts: int
+    every: int
+    """Episodes between two judgements."""
+    seconds: float
+    """Of processor time that a run may learn for."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """Of the environment, where they differ from those of learning."""
+
+    def __post_init__(self) -> None:
+        check_real("judge.threshold", self.threshold, "a finite number", lambda x: True)
+        check_real("judge.seconds", self.seconds, "a number above 0", lambda x: x > 0)
+        for name in ("starts", "every"):
+            check_whole(f"judge.{name}", getattr(self, name), least=1)
+        _check("judge.env_args", self.env_args, Mapping, "a table")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +72,8 @@ class RunConfig:
     """For `gymnasium.make`. `{"seed": "run"}` is the seed of the run: a world of its own for each."""
     action_grid: int | list[Any] | None = None
     """For continuous actions, as in `fpi.ActionGrid`."""
+    judge: JudgeSettings | None = None
+    """For a run that ends where its policy is good enough."""
 
     def __post_init__(self) -> None:
         for name in ("env", "algorithm"):
@@ -57,6 +81,9 @@ class RunConfig:
         for name in ("features", "arguments", "env_args"):
             _check(name, getattr(self, name), Mapping, "a table")
         check_whole("episodes", self.episodes, least=1)
+        if isinstance(self.judge, Mapping):  # as JSON has it
+            check_fields(self.judge, [each.name for each in fields(JudgeSettings)])
+            object.__setattr__(self, "judge", JudgeSettings(**self.judge))
         if self.is_method and ":" not in self.algorithm:  # what others wrote is imported when it is run, not read
             _find_method(self.algorithm)
         if self.function_class is not None:
@@ -84,7 +111,7 @@ class RunConfig:
 
     def to_data(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("judge", None)}
 
     @property
     def is_method(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fpi import _files
+from fpi.domain_studies import domains
 from fpi.errors import FpiError, InputError
 from fpi.experiment.study import SEPARATOR, Claim, Study, check_runs
 from fpi.rate_studies import MANY, cost, theorem1, theorem2
@@ -197,6 +198,7 @@ NAMED: dict[str, Callable[[str], Study]] = {
     "theorem1": theorem1,
     "theorem2": theorem2,
     "cost": cost,
+    "domains": domains,
 }
 
 
@@ -254,6 +256,8 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
             setting = RunConfig.from_data(_merged(common, own))
         except FpiError as error:
             raise InputError(f"setting {label}: {error}") from error
+        if setting.judge is not None:
+            raise InputError(f"setting {label}: only the study domains has a judge; leave it out.")
         if SEPARATOR in label or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", label):
             raise InputError(
                 f"setting {label}: a name begins with a letter or digit, and has these, dots and single dashes only, "

@@ -29,8 +29,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="figure1, figure2, figure2-paper, freezing, theorem1, theorem2, cost, or a TOML file with a study of "
-            "your own.",
+            help="figure1, figure2, figure2-paper, freezing, theorem1, theorem2, cost, domains, or a TOML file with a "
+            "study of your own.",
         ),
     ],
     quick: Annotated[bool, flag("--quick", "A quick look: too small for most claims.", SIZE)] = False,
@@ -74,6 +74,9 @@ def reproduce(
     theorem1       episodes that lose more than ε̄, against d, H and 1/ε̄
     theorem2       regret at two stages, against T and κ
     cost           processor time and memory, against T, H, |A|, d and 1/ε
+    domains        control, MuJoCo, Atari, toy text, deep_sea, bandits: episodes
+                   until they are solved. Every run has a cap of episodes and of
+                   processor seconds: hours at most, --quick a minute or two
 
     Example: fpi reproduce figure2 --engine compiled
     """
@@ -152,10 +155,20 @@ def _report(study: Study, engine: str, out: Path) -> None:
     from fpi.cli import console
     from fpi.cli.study_report import write_report
     from fpi.experiment import speed
-    from fpi.report import read, summarise
+    from fpi.report import judged, read, summarise
     from fpi.report.results import uncounted
 
     found = read(out)
+    if any(setting.judge is not None for setting in study.settings.values()):
+        for kind, lines in judged.kinds(found).items():
+            heads, run, left_out = judged.brief(lines)
+            if run:
+                console.show_columns(kind, heads, run)
+            for told in left_out:
+                console.say(told)
+        for path in judged.write(found):
+            console.say(f"{path} is written.")
+        return
     summary = summarise(study, found)
     summary["left_open"] = _left_open(study, engine)
     if study.settings:

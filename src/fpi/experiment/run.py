@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,17 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms import Agent, load
-from fpi.baselines import play
+from fpi.baselines import Uniform, play
 from fpi.callbacks import GapLog
 from fpi.data import Act
 from fpi.datasets import Datasets
 from fpi.errors import DamagedResults, FpiError, InputError, NondeterminismWarning
+from fpi.evaluation import evaluate
 from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.study import Job, probe_episodes
 from fpi.history import ATTRIBUTES
 from fpi.training import TrainingState
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
+RANDOM = 10  # episodes of random play in every judged run
 GAP = "gap"  # a further column on testbeds: what the episode lost in expectation
 Tensors = dict[str, NDArray[Any]]
 
@@ -116,12 +118,13 @@ class Run:
         if checkpoint is not None:
             self.agent = _restored(checkpoint, self.agent, job)
             self.agent.warned.update(checkpoint.meta.get("warned", ()))
-        self.testbed = job.setting.find_testbed()
+        looked_at = job.setting.judge is None
+        self.testbed = job.setting.find_testbed() if looked_at else None
         self.stopwatch = Stopwatch()
         self.rows: Tensors = {name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()}
         self.rows["probe.episode"] = np.zeros(0, np.int64)
         self.rows["probe.data"] = np.zeros((0, self.agent.horizon), np.int64)
-        self.log = make_log(self.agent)
+        self.log = make_log(self.agent) if looked_at else None
         if self.log is not None:
             self.rows["probe.stale"] = np.zeros(0)
         if self.testbed is not None:
@@ -140,6 +143,17 @@ class Run:
     @property
     def episodes(self) -> int:
         return len(self.rows["return"])
+
+    @property
+    def finished(self) -> bool:
+        return self.episodes == self.job.setting.episodes
+
+    @property
+    def cost(self) -> dict[str, float]:
+        if self.testbed is None:
+            return {}
+        cost = {"processor_seconds": self.stopwatch.seconds}
+        return cost | ({"bytes": self.agent.datasets.store.nbytes} if isinstance(self.agent.datasets, Datasets) else {})
 
     def play(self, seconds: float) -> None:
         """Go on for so long, or to the end."""
@@ -172,13 +186,51 @@ class Run:
         tensors = {**self.rows, "agent": np.frombuffer(_to_bytes(self.agent), np.uint8)}
         if self.log is not None:
             tensors |= {f"log.{name}": tensor for name, tensor in self.log.to_tensors().items()}
-        cost: dict[str, float] = {}
-        if self.testbed is not None:
-            cost = {"processor_seconds": self.stopwatch.seconds}
-            if isinstance(self.agent.datasets, Datasets):
-                cost["bytes"] = self.agent.datasets.store.nbytes
-        meta = _meta(self, int(self.rows["length"].sum(dtype="int64")), cost)
+        meta = _meta(self, int(self.rows["length"].sum(dtype="int64")))
         return Checkpoint(tensors, meta | {"warned": sorted(self.agent.warned)})
+
+
+class JudgedRun(Run):
+    """A run that ends where its policy is good enough, or has had its episodes or its seconds.
+
+    Its further rows: `judge.episode` and `judge.mean`, the mean return of the same starts after so many episodes, and
+    `random`, returns of random play. How many episodes fit into the seconds depends on the computer; all else does not.
+    """
+
+    def __init__(self, job: Job, checkpoint: Checkpoint | None) -> None:
+        super().__init__(job, checkpoint)
+        assert job.setting.judge is not None
+        self.judge = job.setting.judge
+        arguments = {**job.setting.env_args, **self.judge.env_args}
+        self.env = replace(job.setting, env_args=arguments).make_env()
+        if checkpoint is None:
+            chance = Uniform(actions=self.agent.actions, horizon=self.agent.horizon)
+            self.rows |= {"judge.episode": np.zeros(0, np.int64), "judge.mean": np.zeros(0)}
+            self.rows["random"] = evaluate(chance, self.env, RANDOM, seed=job.seed).returns
+
+    @property
+    def finished(self) -> bool:
+        means, spent = self.rows["judge.mean"], self.stopwatch.seconds >= self.judge.seconds
+        return super().finished or spent or bool((means >= self.judge.threshold).any())
+
+    @property
+    def cost(self) -> dict[str, float]:
+        return {"processor_seconds": self.stopwatch.seconds}
+
+    def play(self, seconds: float) -> None:
+        began = looked = time.perf_counter()
+        while not self.finished and looked - began < seconds:
+            episodes = min(self.judge.every, self.job.setting.episodes - self.episodes)
+            before = time.process_time()
+            history = self.learn(self.agent, episodes, None if self.episodes else self.job.seed, None, None)
+            _ = getattr(self.agent, "plan", None)  # belongs to learning, not to judging
+            self.stopwatch.seconds += time.process_time() - before
+            mean = evaluate(self.agent, self.env, self.judge.starts, seed=1).mean
+            new = {name: getattr(history, ATTRIBUTES[name]).astype(dtype) for name, dtype in COLUMNS.items()}
+            new |= {"judge.episode": np.array([self.episodes + episodes]), "judge.mean": np.array([mean])}
+            self.rows |= {name: np.concatenate([self.rows[name], column]) for name, column in new.items()}
+            looked = time.perf_counter()
+        self.seconds += looked - began
 
 
 class MethodRun:
@@ -190,6 +242,11 @@ class MethodRun:
         self.seconds = 0.0
         self.warnings: list[str] = []
         self.rows: Tensors = {}
+        self.cost: dict[str, float] = {}
+
+    @property
+    def finished(self) -> bool:
+        return self.episodes == self.job.setting.episodes
 
     def play(self, seconds: float) -> None:
         setting, seed = self.job.setting, self.job.seed
@@ -200,17 +257,17 @@ class MethodRun:
         self.episodes, self.seconds = setting.episodes, float(run.rows["seconds"][-1])
 
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.rows, _meta(self, int(self.rows["mark.steps"][-1]), {}))
+        return Checkpoint(self.rows, _meta(self, int(self.rows["mark.steps"][-1])))
 
 
-def _meta(run: Run | MethodRun, steps: int, cost: dict[str, float]) -> dict[str, Any]:
+def _meta(run: Run | MethodRun, steps: int) -> dict[str, Any]:
     return {
         "seconds": run.seconds,
         "warnings": list(run.warnings),
         "episodes": run.episodes,
-        "finished": run.episodes == run.job.setting.episodes,
+        "finished": run.finished,
         "steps": steps,
-        "cost": cost,
+        "cost": run.cost,
     }
 
 
@@ -225,7 +282,8 @@ def run_slice(job: Job, checkpoint: Checkpoint | None, seconds: float) -> Checkp
         warnings.simplefilter("always")
         try:
             if run is None or checkpoint is None or (run.job, run.episodes) != (job, checkpoint.episodes):
-                run = MethodRun(job) if job.setting.is_method else Run(job, checkpoint)
+                kind = Run if job.setting.judge is None else JudgedRun
+                run = MethodRun(job) if job.setting.is_method else kind(job, checkpoint)
             run.play(seconds)
         except FpiError as error:
             raise type(error)(f"{job.id}: {error}") from None

@@ -22,7 +22,7 @@ from fpi import _files, model_files
 from fpi._validation import is_real, is_whole
 from fpi.baselines.harness import COLUMNS as MARKED
 from fpi.errors import DamagedResults, FpiError, InputError, ModelFileError, SaveError
-from fpi.experiment.run import COLUMNS, GAP, Checkpoint
+from fpi.experiment.run import COLUMNS, GAP, RANDOM, Checkpoint
 from fpi.experiment.study import MOST_RUNS, Job, names_a_folder, probe_episodes
 from fpi.run_config import RunConfig
 
@@ -235,7 +235,10 @@ def _wrong_rows(rows: dict[str, NDArray[Any]], setting: dict[str, Any], done: in
     """What is wrong with the rows of so many episodes, in words."""
     if RunConfig.from_data(setting).is_method:
         return _wrong_marks(rows)
-    probes = [each for each in probe_episodes(setting["episodes"]) if each <= done]
+    judged = setting.get("judge") is not None
+    if judged:  # such a run may end before all its episodes
+        done = min(done, np.size(rows.get("return", ())))
+    probes = [each for each in probe_episodes(setting["episodes"]) if each <= done and not judged]
     shapes: dict[str, tuple[Any, tuple[int, ...]]] = {name: (dtype, (done,)) for name, dtype in COLUMNS.items()}
     shapes["probe.episode"] = np.int64, (len(probes),)
     shapes["probe.data"] = np.int64, (len(probes), setting["arguments"]["horizon"])
@@ -243,6 +246,10 @@ def _wrong_rows(rows: dict[str, NDArray[Any]], setting: dict[str, Any], done: in
         shapes["probe.stale"] = np.float64, (len(probes),)
     if GAP in rows:
         shapes[GAP] = np.float64, (done,)
+    if judged:
+        times = np.size(rows.get("judge.mean", ()))
+        shapes |= {"judge.episode": (np.int64, (times,)), "judge.mean": (np.float64, (times,))}
+        shapes["random"] = np.float64, (RANDOM,)
     for name, (dtype, shape) in shapes.items():
         if name not in rows or rows[name].dtype != dtype or rows[name].shape != shape:
             return f"it has no column {name} of {shape[0]:,} rows"
@@ -252,6 +259,7 @@ def _wrong_rows(rows: dict[str, NDArray[Any]], setting: dict[str, Any], done: in
         and ((rows["covered_steps"] >= 0) & (rows["covered_steps"] <= rows["length"])).all()
         and ((rows["stored_stage"] >= -1) & (rows["stored_stage"] < rows["length"])).all()
         and rows["probe.episode"].tolist() == probes
+        and (not judged or rows["judge.episode"][-1:].tolist() == [done])
     )
     return None if possible else "its numbers are not those of episodes"
 
