@@ -114,9 +114,11 @@ def test_the_command_shows_the_table(small, tmp_path):
 
 
 def test_studies_of_ones_own_have_no_judge():
-    content = {"env": "FrozenLake-v1", "episodes": 4, "judge": {"threshold": 1, "starts": 1, "every": 1, "seconds": 1}}
-    with pytest.raises(InputError, match="only the study domains has a judge"):
-        studies.from_data("own", content)
+    judge = {"judge": {"threshold": 1, "starts": 1, "every": 1, "seconds": 1}}
+    lake = {"env": "FrozenLake-v1", "episodes": 4}
+    for content in (lake | judge, lake | {"settings": {"a": judge}}):
+        with pytest.raises(InputError, match="judge: unknown field"):
+            studies.from_data("own", content)
 
 
 def test_a_judge_is_checked():

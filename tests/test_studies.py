@@ -41,7 +41,7 @@ def fpi(*words):
 @pytest.mark.parametrize("name", studies.NAMED)
 def test_claims_are_about_settings_that_exist(name, size):
     study = studies.NAMED[name](size)
-    assert (study.name, study.size) == (name, size) and study.claims
+    assert (study.name, study.size) == (name, size) and bool(study.claims) == (name != "domains")
     for claim in study.claims:
         assert claim.kind in JUDGES
         about = {value for key, value in claim.arguments.items() if key in ("first", "second", "setting")}

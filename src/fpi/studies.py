@@ -211,6 +211,7 @@ def smallest_size(name: str, claim: Claim) -> str:
 
 MOST_BYTES = 2**20  # of a file
 _OWN = ("title", "seeds", "settings", "claims")
+_FIELDS = [each.name for each in fields(RunConfig) if each.name != "judge"]  # whose table knows the study domains only
 
 
 def read(path: Path, trust: bool = False) -> Study:
@@ -243,7 +244,7 @@ def read(path: Path, trust: bool = False) -> Study:
 
 def from_data(name: str, content: Mapping[str, Any]) -> Study:
     """The study that a TOML file describes."""
-    check_fields(content, [*_OWN, *(each.name for each in fields(RunConfig))])
+    check_fields(content, [*_OWN, *_FIELDS])
     common = {key: value for key, value in content.items() if key not in _OWN}
     differing = content.get("settings", {"only": {}})
     if not (isinstance(differing, dict) and differing and all(isinstance(each, dict) for each in differing.values())):
@@ -253,11 +254,10 @@ def from_data(name: str, content: Mapping[str, Any]) -> Study:
     names, settings = {}, {}
     for label, own in differing.items():
         try:
+            check_fields(own, _FIELDS)
             setting = RunConfig.from_data(_merged(common, own))
         except FpiError as error:
             raise InputError(f"setting {label}: {error}") from error
-        if setting.judge is not None:
-            raise InputError(f"setting {label}: only the study domains has a judge; leave it out.")
         if SEPARATOR in label or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", label):
             raise InputError(
                 f"setting {label}: a name begins with a letter or digit, and has these, dots and single dashes only, "
