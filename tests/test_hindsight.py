@@ -248,7 +248,13 @@ def test_what_does_not_fit_is_said():
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
-    [("length", 9, "length"), ("action", 2, "action"), ("return", np.nan, "do not fit"), ("episode", 99, "episode")],
+    [
+        ("length", 9, "length"),
+        ("action", 2, "action"),
+        ("return", np.nan, "do not fit"),
+        ("episode", 99, "episode"),
+        ("episode", 9, "out of order"),
+    ],
 )
 def test_open_trajectories_that_do_not_fit_are_refused(tmp_path, name, value, says):
     agent = fpi.PAC(fpi.OneHot(5, 2), actions=2, horizon=3, epsilon=0.5, ridge=0.5, hindsight=True)

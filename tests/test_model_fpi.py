@@ -396,6 +396,36 @@ def test_with_pessimism_nothing_is_exact_that_was_not_tried():
     assert "with pessimism" in str(agent.explain(0, 0)) and not agent.explain(0, 0).exact
 
 
+def test_a_table_says_why_its_values_may_not_be_exact():
+    kept = Experience(Observations(states=3), 2, 2)
+    kept.append(Trajectory(np.array([[0], [1], [2]]), np.array([0, 0]), np.array([0.0, 0.0]), True))
+    plan = plan_table(kept, (0.0, 1.0), 0.0)
+    assert plan.promise(0, 0) == (False, "optimistic: the best actions lead to some that were never tried")
+    for first, last in ((1, 0), (1, 1)):  # from 0 to 1 by both actions, where one earns 1 at the end
+        kept.append(Trajectory(np.array([[0], [1], [2]]), np.array([first, last]), np.array([0.0, last]), True))
+    plan = plan_table(kept, (0.0, 1.0), 0.0)
+    assert plan.promise(0, 0)[1].startswith("exact: ") and plan.values[0, 0].tolist() == [1.0, 1.0]
+    kept.append(Trajectory(np.array([[0], [2], [2]]), np.array([0, 0]), np.array([0.0, 0.0]), False))
+    plan = plan_table(kept, (0.0, 1.0), 0.0)
+    assert plan.promise(0, 0) == (
+        False,
+        "1 transitions contradicted earlier ones: they are not deterministic",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"grid": [[0.0]]}, "grid has 1 rows, but there are 2 actions"),
+        ({"grid": [0.0, 1.0]}, r"grid is \[0.0, 1.0\]; pass None, or a list of lists of numbers"),
+        ({"angles": 3}, "angles is 3; pass None, or a list of lists of numbers"),
+    ],
+)
+def test_tables_of_numbers_among_the_settings_are_checked(settings, says):
+    with pytest.raises(InputError, match=says):
+        fpi.ModelFPI(Observations(size=1), actions=2, horizon=3, **settings)
+
+
 def test_methods_that_cannot_plan_in_a_model_are_refused():
     with pytest.raises(InputError, match="no model answers an Oracle"):
         baselines.MethodPlanner(baselines.OracleSkip())
