@@ -176,13 +176,17 @@ class Agent:
         faster. `env` must then be as `gymnasium.make` makes it, or in an `fpi.ActionGrid`, and there is no `callback`.
         """
         play = training.find_engine(engine)
-        self.check_not_shifted()
+        self.check_learns(episodes)
         with training.first_seed(self, seed):
             self._finish_pending()  # an ending may be left over from a learn that was interrupted twice
             try:
                 return play(self, env, episodes, seed, progress, callback)
             finally:
                 self._finish_pending()
+
+    def check_learns(self, episodes: int) -> None:
+        """Raise InputError if it cannot learn from so many episodes."""
+        self.check_not_shifted()
 
     def check_not_shifted(self) -> None:
         """Raise InputError unless targets are as they are stored now."""

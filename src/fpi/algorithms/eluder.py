@@ -27,13 +27,11 @@ from numpy.typing import NDArray
 from fpi.algorithms.agent import init_from_settings
 from fpi.algorithms.levels import LeveledAgent
 from fpi.algorithms.theory import LevelBounds
-from fpi.envs import Env, RewardRange
+from fpi.envs import RewardRange
 from fpi.errors import InputError
 from fpi.function_classes import FunctionClass, beta, dataset_bound, level_delta
 from fpi.function_classes.datasets import ClassDatasets
-from fpi.history import History
 from fpi.settings import EluderSettings
-from fpi.training import Callback
 
 
 class Eluder(LeveledAgent):
@@ -76,23 +74,15 @@ class Eluder(LeveledAgent):
         self.levels = max(1, math.floor(math.log2(settings.episodes)))  # L-bar - 1
         super().__init__(settings, ClassDatasets(function_class, settings.horizon, self.levels, self.beta))
 
-    def learn(
-        self,
-        env: Env,
-        episodes: int,
-        seed: int | None = None,
-        progress: bool = False,
-        callback: Callback | None = None,
-        engine: str = "gymnasium",
-    ) -> History:
-        """As for `fpi.PAC`, for at most the number of episodes that the agent was made for, T, in all."""
+    def check_learns(self, episodes: int) -> None:
+        """Raise InputError for more episodes, in all, than the agent was made for, T."""
+        super().check_learns(episodes)
         if isinstance(episodes, int | np.integer) and self.episodes + episodes > self.settings.episodes:
             raise InputError(
                 f"{self.episodes + episodes:,} episodes, but this agent was made for {self.settings.episodes:,}, and "
                 f"its constants depend on that. {self.settings.episodes - self.episodes:,} are left; for more, make an "
                 "agent with a larger `episodes`."
             )
-        return super().learn(env, episodes, seed, progress, callback, engine)
 
     # --- the constants of the appendix --------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def learn(
     """
     check_whole("episodes", episodes)
     agent = check_agent(agent)
-    agent.check_not_shifted()
+    agent.check_learns(episodes)
     with held, first_seed(agent, seed), bar(agent, episodes if progress else 0) as tick:
         agent._finish_pending()  # an ending may be left over from a learn that was interrupted twice
         run = _Run(agent, compiled_env, _begin(agent, compiled_env, seed), episodes, log)
