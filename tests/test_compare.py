@@ -127,9 +127,10 @@ def test_the_loss_at_the_end_is_that_of_the_last_tenth():
     assert line(Row("OFUL"), [[1.0] * 18 + [0.25, 0.5], [1.0] * 18 + [0.0, 0.25]]).at_the_end == 0.25
 
 
-def test_the_best_line_lost_least():
+def test_the_best_line_lost_least_of_those_with_all_levels():
     lines = [line(Row("FPI-Regret", "greedy", "paper", scale), [[lost]]) for scale, lost in ((0.3, 2.0), (0.1, 1.0))]
     lines.append(line(Row("OFUL"), [[0.5]]))
+    lines.append(line(Row("FPI-Regret", "optimistic", "paper", 0.03, 7), [[0.5]]))  # without its first levels
     assert compare.best(lines, "FPI-Regret").row.scale == 0.1
 
 

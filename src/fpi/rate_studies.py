@@ -63,7 +63,7 @@ def theorem1(size: str) -> Study:
     """Episodes that lose more than ε̄, against d, H and 1/ε̄."""
     seeds, loss, dims, stages, losses = {
         "quick": (2, 0.5, (2, 4), (1, 2), (0.8, 0.6)),
-        "default": (3, 0.25, (3, 4, 6, 8, 12), (1, 2, 3, 4), (0.8, 0.56, 0.4, 0.28, 0.2)),
+        "default": (5, 0.25, (3, 4, 6, 8, 12), (1, 2, 3, 4), (0.8, 0.56, 0.4, 0.28, 0.2)),
         "full": (MANY, 0.25, (3, 4, 6, 8, 12, 16), (1, 2, 3, 4, 5), (0.8, 0.56, 0.4, 0.28, 0.2, 0.14)),
     }[size]
     lost, explored = "episodes that lose more", "episodes that explore"
@@ -102,7 +102,7 @@ SLOPE = "whether anything grows no faster than the paper says"
 
 def theorem2(size: str) -> Study:
     """Regret against T at two stages, of the worst gap, and what misspecification costs; sound constants and scaled."""
-    seeds = {"quick": 2, "default": 3, "full": MANY}[size]
+    seeds = {"quick": 2, "default": 5, "full": MANY}[size]
     if size == "quick":
         kappas, played = [0.4, 0.2], 200
         lengths = {1.0: (200, [1.0]), SCALE: (320, [1.0, 0.5])}  # of runs, with the gaps that go within them
@@ -157,7 +157,7 @@ def cost(size: str) -> Study:
     """Processor time and memory of both algorithms, against T, H, |A|, d and 1/ε."""
     seeds, lengths, stages, actions, dims, epsilons, played = {
         "quick": (2, (100, 200), (2, 4), (4, 8), (4, 8), (0.4, 0.2), 200),
-        "default": (3, (500, 1_000, 2_000, 4_000), (2, 4, 8, 16), *2 * ((8, 16, 32, 64),), (0.4, 0.2, 0.1), 1_000),
+        "default": (5, (500, 1_000, 2_000, 4_000), (2, 4, 8, 16), *2 * ((8, 16, 32, 64),), (0.4, 0.2, 0.1), 1_000),
         "full": (5, (4_000, 8_000, 16_000, 32_000), (2, 4, 8, 16), *2 * ((8, 16, 32, 64),), (0.2, 0.1, 0.05), 4_000),
     }[size]
     bandit, hubs = {"d": 8, "K": 8}, {"m": 4, "K": 8}

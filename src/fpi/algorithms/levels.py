@@ -277,7 +277,7 @@ class LeveledAgent(Agent):
     def decide(self, observation: Any, stage: int, episode: int | None = None) -> Decision:
         """pi^(l)(s) of the last level that covers the state; if none does, an uncovered action by the exploring rule.
 
-        While learning, during learning the level also depends on earlier states of the episode; here it does not.
+        While learning, the level also depends on earlier states of the episode; here it does not (D22).
         """
         level_states = self._standing(observation, stage)
         action = _frozen_action(level_states)

@@ -195,8 +195,8 @@ def bandit(
         bool,
         typer.Option(
             "--slope",
-            help="Then take sound rows and the best scaled row of FPI-Regret, as it is, to 100,000 episodes on other "
-            "seeds, the latter on HubCorridor too, and measure how regret grows. Takes half an hour more.",
+            help="Then take sound rows and the best scaled row of FPI-Regret with levels from 1, as it is, to 100,000 "
+            "episodes on other seeds, the latter on HubCorridor too, and measure how regret grows. Ten minutes more.",
             metavar=" ",
         ),
     ] = False,

@@ -217,8 +217,9 @@ def _lost(cell: Cell) -> Floats:
 
 
 def best(found: Sequence[Line], method: str) -> Line:
-    """The line of this method that lost least."""
-    return min((line for line in found if line.row.method == method), key=lambda line: float(line.total.estimate))
+    """The line of this method that lost least, with all its levels: a first one that does not fill is OFUL's way."""
+    from_1 = [line for line in found if line.row.method == method and line.row.first_level == 1]
+    return min(from_1, key=lambda line: float(line.total.estimate))
 
 
 def theory(line: Line) -> Constants:

@@ -33,9 +33,12 @@ OTHER_COLOURS = ("#c97a00", "#2a8f6f", "#8558ba", "#8c6239", "#4f6d8f", GREY)
 
 def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool = False) -> None:
     """Regret against episodes with 95% bands over seeds; the guide is a line of slope 1/2."""
-    figure, axes = _panels(len(panels))
-    figure.set_size_inches(7 * len(panels), 4.2)
-    for each, (title, lines) in zip(axes, panels.items(), strict=True):
+    columns, rows = min(len(panels), 2), -(-len(panels) // 2)
+    figure, axes = _panels(columns, rows=rows)
+    figure.set_size_inches(7 * columns, 4.2 * rows)
+    for each in axes[len(panels) :]:
+        each.remove()
+    for each, (title, lines) in zip(axes, panels.items(), strict=False):
         for line, (colour, style) in zip(lines, _line_styles(lines), strict=True):
             episodes, (mean, low, high) = line.curve()
             low = np.maximum(low, mean / 10)  # a log axis has no place for less than 0
