@@ -1,7 +1,7 @@
 """Run all benchmarks, or what is named: `python -m benchmarks accuracy learning`.
 
-Tables of the documentation have names too. `python -m benchmarks --write` puts them, all or those named, into docs/;
-`pictures` draws those of docs/verify.md.
+Other tables of the documentation have names too, and `pictures` are those of docs/verify.md. `--write` puts what was
+run into docs/.
 
 `python -m benchmarks compare-versions REV` compares an earlier commit with the working tree bit by bit instead, and
 `python -m benchmarks faults` tries on purpose what must not break fpi (docs/faults.md). `python -m benchmarks control`,
@@ -9,11 +9,13 @@ Tables of the documentation have names too. `python -m benchmarks --write` puts 
 """
 
 import argparse
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.console import Console
+from rich.table import Table
 
 from benchmarks import (
     accuracy,
@@ -27,6 +29,7 @@ from benchmarks import (
     evaluation,
     function_classes,
     learning,
+    memory,
     methods,
     pac_pictures,
     pac_studies,
@@ -40,20 +43,23 @@ from benchmarks import (
 )
 from benchmarks.faults import campaign
 
-BENCHMARKS: dict[str, Callable[[Console], None]] = {
-    "startup": startup.run,
-    "learning": learning.run,
-    "engines": engines.run,
-    "decisions": decisions.run,
-    "accuracy": accuracy.run,
-    "bandit": bandit.run,
-    "methods": methods.run,
-    "eluder": eluder.run,
-    "testbeds": lambda console: _print(testbeds.time_table()),
-    "evaluation": evaluation.run,
-    "planning": planning.run,
+Place = tuple[str, Callable[[], Iterator[Table | str]]]
+
+BENCHMARKS: dict[str, Place] = {  # name: page and what is told there
+    "startup": ("benchmarks.md", startup.run),
+    "learning": ("benchmarks.md", learning.run),
+    "decisions": ("benchmarks.md", decisions.run),
+    "engines": ("compiled.md", engines.run),
+    "memory": ("benchmarks.md", memory.run),
+    "bandit": ("benchmarks.md", bandit.run),
+    "methods": ("benchmarks.md", methods.run),
+    "eluder": ("eluder.md", eluder.run),
+    "testbeds": ("testbeds.md", testbeds.time_table),
+    "planning": ("benchmarks.md", planning.run),
+    "evaluation": ("benchmarks.md", evaluation.run),
+    "accuracy": ("numerics.md", accuracy.run),
 }
-TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name: page and lines
+TABLES: dict[str, Place] = {
     "testbeds-exact": ("testbeds.md", testbeds.verification_table),
     "function-classes": ("function_classes.md", function_classes.table),
     "deep-sea": ("verify.md", pac_studies.sea_table),
@@ -69,11 +75,6 @@ STUDIES = {
 }  # with options of their own
 
 
-def _print(lines: Iterator[str]) -> None:
-    for line in lines:
-        print(line, flush=True)
-
-
 def main() -> None:
     if sys.argv[1:2] == ["compare-versions"]:
         sys.exit(compare_versions.main(sys.argv[2:]))
@@ -84,25 +85,28 @@ def main() -> None:
         return
     known = [*BENCHMARKS, *TABLES, PICTURES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}")
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(known)}; {', '.join(BENCHMARKS)} if none is named")
     parser.add_argument("--write", action="store_true", help="put tables and pictures into docs/")
     options = parser.parse_args()
-    names = options.names or ([*TABLES, PICTURES] if options.write else list(BENCHMARKS))
-    unknown = sorted(set(names) - set(known))
+    unknown = sorted(set(options.names) - set(known))
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
-    console = Console(width=120)
-    for name in names:
-        console.rule(f"[bold]{name}")
-        if name in BENCHMARKS:
-            BENCHMARKS[name](console)
-        elif name == PICTURES:
+    for name in options.names or BENCHMARKS:
+        began = time.perf_counter()
+        if name == PICTURES:
             folder = tables.DOCS / "images" / "verify" if options.write else Path(PICTURES)
             pac_pictures.draw(folder)
             print(f"learning.png, growth.png and freezing.png are in {folder}.")
-        else:
-            page, lines = TABLES[name]
-            tables.write(page, name, lines()) if options.write else _print(lines())
+            continue
+        page, run = (BENCHMARKS | TABLES)[name]
+        lines = []
+        for line in tables.markdown(run()):
+            print(line, flush=True)
+            lines.append(line)
+        if options.write:
+            tables.write(page, name, lines)
+        busy = f"{os.getloadavg()[0]:.1f} processes were running on {os.cpu_count()} cores"
+        print(f"\n[{name}: {time.perf_counter() - began:.0f} seconds; {busy}]\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numba import njit, types
-from rich.console import Console
 from rich.table import Table
 
 import fpi
@@ -18,8 +17,8 @@ from fpi.compiled import loop
 from fpi.kernels.objects import VECTOR
 
 EPISODES = 2_000
-WHOLE = 55_000  # episodes of a run of Figure 2
-SEEDS = 5
+REGRET = 1_000
+LONG = 20_000
 FREEZE: tuple[Any, ...] = ("exact", 20, "never")
 
 INTEGERS = types.Array(types.int64, 1, "C")
@@ -37,28 +36,46 @@ def bare(reset, step, rng, env_actions, actions, lengths, state, observation):  
             at += 1
 
 
-def run(console: Console) -> None:
+def run() -> Iterator[Table | str]:
     table = Table("processor time, best of 3", "CartPole-v1", "InvertedPendulum-v4", title="steps per second per core")
     columns = [list(_speeds(*_world(name))) for name in ("CartPole-v1", "InvertedPendulum-v4")]
     for (what, cartpole), (_, pendulum) in zip(*columns, strict=True):
         table.add_row(what, cartpole, pendulum)
-    console.print(table)
+    yield table
+
+    yield from _regret()
 
     table = Table(
-        "environment", "freeze", "seconds", "steps", "µs a step", "data", title=f"{WHOLE:,} episodes, compiled"
+        "environment", "freeze", "seconds", "steps", "µs a step", "data", title=f"{LONG:,} episodes, compiled"
     )
-    total = 0.0
     for name in ("CartPole-v1", "InvertedPendulum-v4"):
         make, _, compiled_env = _world(name)
         for freeze in FREEZE:
             agent = make(freeze)
-            seconds = _time(partial(compiled.learn, agent, compiled_env, WHOLE, seed=0))
+            seconds = _time(partial(compiled.learn, agent, compiled_env, LONG, seed=0))
             steps = int(agent.training_state.visits.sum(axis=1)[0])
             figures = f"{seconds:.1f}", f"{steps:,}", f"{seconds / steps * 1e6:.2f}", f"{agent.data_stored:,}"
             table.add_row(name, str(freeze), *figures)
-            total += seconds
-    console.print(table)
-    console.print(f"All six for {SEEDS} seeds on two cores: about {total * SEEDS / 2 / 60:.1f} minutes.")
+    yield table
+
+
+def _regret() -> Iterator[Table | str]:
+    """FPI-Regret in both engines, by elimination and exploring rule."""
+    table = Table("FPI-Regret, CartPole-v1", "steps", "gymnasium, µs a step", "compiled, µs a step", "ratio")
+    _, env, compiled_env = _world("CartPole-v1")
+    features = fpi.TileCoding.for_env(env, tiles=4, tilings=2)
+    for elimination, explore in (("paper", "greedy"), ("interval", "optimistic")):
+
+        def make(elimination: Any = elimination, explore: Any = explore) -> fpi.Regret:
+            return fpi.Regret(features, actions=2, horizon=50, elimination=elimination, explore=explore)
+
+        compiled.learn(make(), compiled_env, 10, seed=0)  # compiles
+        steps = int(make().learn(env, REGRET, seed=0).lengths.sum())
+        ours = min(_time(lambda: make().learn(env, REGRET, seed=0)) for _ in range(2))
+        quick = min(_time(lambda: compiled.learn(make(), compiled_env, REGRET, seed=0)) for _ in range(2))
+        figures = f"{ours / steps * 1e6:.2f}", f"{quick / steps * 1e6:.2f}", f"{ours / quick:.1f}"
+        table.add_row(f"{elimination}, {explore}", f"{steps:,}", *figures)
+    yield table
 
 
 def _world(name: str) -> tuple[Callable[[Any], Any], gym.Env[Any, Any], compiled.CompiledEnv]:

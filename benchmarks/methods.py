@@ -1,6 +1,7 @@
 """What the methods of `fpi compare table1` cost: seconds of a processor per 1,000 steps, on one testbed."""
 
-from rich.console import Console
+from collections.abc import Iterator
+
 from rich.table import Table
 
 from fpi import baselines
@@ -10,7 +11,7 @@ from fpi.run_config import RunConfig
 STEPS = 4_000
 
 
-def run(console: Console) -> None:
+def run() -> Iterator[Table | str]:
     table = Table("method", "testbed", "steps", "seconds per 1,000 steps", "numbers stored", title="methods")
     for name, (algorithm, arguments) in ROWS.items():
         world = "bandit" if "OFUL" in name else "sea" if name == "agnostic" else "hubs"
@@ -26,4 +27,4 @@ def run(console: Console) -> None:
         rows = baselines.play(setting.make_method(0), testbed, seed=0, steps=STEPS).rows
         steps, seconds, numbers = (rows[column][-1] for column in ("steps", "seconds", "numbers"))
         table.add_row(name, world, f"{steps:,.0f}", f"{1_000 * seconds / steps:.3f}", f"{numbers:,.0f}")
-    console.print(table)
+    yield table
