@@ -309,8 +309,7 @@ class ModelSettings(Settings):
     spacing: Annotated[
         float,
         Setting(
-            "Visited states this far apart, in units of the scales, stand for the others; what lies within four times "
-            "that is known.",
+            "Visited states this far apart, in units of the scales, stand for the others in plans.",
             _real("a finite number above 0", lambda x: x > 0),
         ),
     ] = 0.25

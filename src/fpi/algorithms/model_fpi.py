@@ -10,7 +10,7 @@ starts may be chosen and nothing is ever spent: local access, earned online. Aft
      and of the window chosen before, which is kept unless a rival is clearly better
 
 What is FPI here: stage h is complete, and frozen, before stage h - 1 begins, so that no return goes stale (Lemma 2).
-What is not: eq. (1) to (3). Coverage is a net of visited states, Q_h uses all data of its stage, starts lie at all
+What is not: eq. (1) to (3). Coverage is nearness to data, Q_h uses all data of its stage, starts lie at all
 stages, and windows end where the known set does. No bound of the paper holds for it, and `explain` says "heuristic".
 docs/model.md has the differences one by one, and what was measured of each part.
 
@@ -33,7 +33,7 @@ from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.evaluation import Decision
 from fpi.kernels.numerics import pick
-from fpi.modelling.dynamics import target_errors, targets_of
+from fpi.modelling.coordinates import first_hold
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import fit_model, reward_bounds
 from fpi.modelling.planners import PLANNERS, Plan, Planner, TablePlanner
@@ -44,7 +44,6 @@ from fpi.training import TrainingState
 
 Floats = NDArray[np.float64]
 
-FIRST_HOLD = 4  # steps that an action lasts before there is a model
 PESSIMISM = 0.5
 SURPRISE = 0.5  # error of a prediction, in scaled units
 UNEXPLAINED = 0.1  # share of such errors that is too large
@@ -90,14 +89,14 @@ class ModelExplanation:
 
     action: int
     known: bool
-    """Visited states are near, or with numbered states all actions were tried."""
+    """Some action has data near enough, or with numbered states all actions were tried."""
     values: Floats
     """For each first action, the return that the model promises for the best window found; NaN where none is."""
     window: NDArray[np.int64]
     """The decisions planned; each lasts `interval` steps."""
     interval: int
     distance: float
-    """From the nearest state that stands for the known ones, in radii of the known set; 0 in a table."""
+    """Of the nearest decision from data, in units of the model's kernel: below 1 it is known; 0 in a table."""
     exact: bool
     """The values are those of the environment itself, if it is deterministic; else they are a heuristic."""
     promise: str
@@ -252,15 +251,17 @@ class ModelFPI(Agent):
                 action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, promise
             )
         if plan is None:
-            promise = "nothing is promised: there is no model yet"
-            return ModelExplanation(action, False, nothing, np.array([action]), FIRST_HOLD, np.inf, False, promise)
+            promise, hold = "nothing is promised: there is no model yet", first_hold(self.datasets)
+            return ModelExplanation(action, False, nothing, np.array([action]), hold, np.inf, False, promise)
         z, interval = plan.model.coordinates(read), plan.model.coordinates.interval
         distance = plan.distance(z)
         if not known:
-            promise = "nothing is promised: no visited state is near, and the action tried least nearby is explored"
+            promise = "nothing is promised: no data are near, and the action tried least nearby is explored"
             return ModelExplanation(action, False, nothing, np.array([action]), interval, distance, False, promise)
-        window = plan.choose(z, np.empty(0, np.int64), *self._draw(None), stage // interval)
-        values = np.where(np.isfinite(window.values), window.values, np.nan)
+        draw = *self._draw(None), stage // interval
+        window = plan.choose(z, np.empty(0, np.int64), *draw)
+        begun = [plan.choose(z, np.array([a]), *draw).values[a] for a in range(self.actions)]  # where none was tried
+        values = np.maximum(window.values, begun)
         promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it"
         return ModelExplanation(action, True, values, window.actions, interval, distance, False, promise)
 
@@ -273,23 +274,23 @@ class ModelFPI(Agent):
             )
         if self.episodes < 2 or self.plan is None:
             raise InputError("a report takes a model and two episodes: the others predict the last. Learn more first.")
-        before = Experience(self.features, self.horizon, self.actions)
-        before.episodes = self.datasets.episodes[:-1]
-        plan = self._make_plan(before)
+        earlier = Experience(self.features, self.horizon, self.actions)
+        earlier.episodes = self.datasets.episodes[:-1]
+        plan = self._make_plan(earlier)
         if not isinstance(plan, Plan):
             raise InputError("there was no model before the last episode, so nothing was predicted. Learn more first.")
         model, last = plan.model, self.datasets.episodes[-1:]
         seen = self.datasets.decisions(model.coordinates.interval, last)
-        z, after = model.coordinates(seen.before[seen.whole]), model.coordinates(seen.after[seen.whole])
-        dynamics = model.dynamics
-        targets = targets_of(z, seen.rewards[seen.whole], after, dynamics.plain, dynamics.circles)
-        errors = target_errors(dynamics, z, seen.actions[seen.whole], targets)
-        familiar = np.array([plan.distance(each) <= 1.0 for each in z], np.bool_)
+        before, after = seen.before[seen.whole], model.coordinates(seen.after[seen.whole])
+        z, played = model.coordinates(before), seen.actions[seen.whole]
+        imagined = [model.coordinates(model.step(x, int(a))[0]) for x, a in zip(before, played, strict=True)]
+        errors = np.abs(np.reshape(imagined, after.shape) - after).max(axis=1)
+        familiar = np.array([plan.distance(each) < 1.0 for each in z], np.bool_)
         visited = model.coordinates(last[0].observations[:-1])
         length, drift = _window_error(plan, last[0])
         return ModelReport(
             self.episodes,
-            float(np.mean([plan.distance(each) <= 1.0 for each in visited])),
+            float(np.mean([plan.distance(each) < 1.0 for each in visited])),
             float(np.median(errors)) if len(errors) else np.nan,
             drift,
             length,
@@ -323,11 +324,14 @@ def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
 
 
 class _Acting:
-    """How to act in one episode. The window in hand is kept only while the environment does what the model said."""
+    """How to act in one episode. The window in hand is kept only while the environment does what the model said.
+
+    In a table, the actions `taken` at each state of this episode are remembered, see `TablePlan.best`.
+    """
 
     def __init__(self, agent: ModelFPI, seed: int, episode: int) -> None:
         self.plan, self.features, self.actions = agent.plan, agent.features, agent.actions
-        self.hold = agent.settings.interval or FIRST_HOLD
+        self.hold = agent.settings.interval or first_hold(agent.datasets)
         self.draw = seed, episode
         self.next_stage = -1
         self.held = (0, True)
@@ -335,13 +339,17 @@ class _Acting:
         self.kept: NDArray[np.int64] = np.empty(0, np.int64)
         self.came_from: Floats | None = None
         self.expected: Floats | None = None
+        self.taken: dict[int, set[int]] = {}
 
     def __call__(self, observation: Any, stage: int) -> tuple[int, bool]:
         read = self.features.read(observation)
         plan = self.plan
         if isinstance(plan, TablePlan):
             state = int(read[0])
-            return plan.best(state, stage), not plan.known(state)
+            taken = self.taken.setdefault(state, set())
+            action = plan.best(state, stage, taken)
+            taken.add(action)
+            return action, not plan.known(state)
         if plan is None:
             return int(pick(*self.draw, stage // self.hold, self.actions)), True
         if stage != self.next_stage or not self.left:
@@ -354,7 +362,7 @@ class _Acting:
         return self.held
 
     def _decide(self, plan: Plan, z: Floats, stage: int) -> tuple[int, bool]:
-        if plan.distance(z) > 1.0:
+        if plan.distance(z) >= 1.0:
             self.kept = self.kept[:0]
             return plan.model.least_tried(z), True
         if self.came_from is not None and self.expected is not None:

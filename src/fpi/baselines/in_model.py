@@ -8,6 +8,7 @@ episode in the model, and pays what pessimism says for all that is left.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any
@@ -113,10 +114,7 @@ class SmoothWorld:
             return left * unknown, None
         if end or left == 1:
             return reward, None
-        after = model.coordinates(observation)
-        if self.plan.distance(after) > 1.0:
-            return reward + (left - 1) * unknown, None
-        return reward, (stage + 1, after)
+        return reward, (stage + 1, model.coordinates(observation))
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,10 @@ class MethodTable(TablePlan):
     bill: Bill
     """What the method paid in the table."""
 
-    def best(self, state: int, stage: int) -> int:
-        return int(self.policy[stage, state])
+    def best(self, state: int, stage: int, taken: Collection[int] = ()) -> int:
+        action = int(self.policy[stage, state])
+        repeated = action in taken and self.after[state, action] == UNTRIED
+        return super().best(state, stage, taken) if repeated else action
 
     def promise(self, state: int, stage: int) -> tuple[bool, str]:
         lost = float(self.exact.values[stage, state].max() - self.values[stage, state, self.best(state, stage)])

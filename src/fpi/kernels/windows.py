@@ -18,32 +18,42 @@ from fpi.kernels.smooth import similarity, solve_lower, solve_upper, squared_dis
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NO_END, END, UNSURE = 0, 1, 2
+REVISED = 16  # so many decisions of the best window are tried otherwise, too
+
 
 class Dynamics(NamedTuple):
-    """What follows a decision: see `fpi.modelling.dynamics`, which makes it."""
+    """What follows a step: see `fpi.modelling.dynamics`, which makes it."""
 
     rates: Floats  # (d,) z times these are the inputs of the kernel
-    points: Floats  # (d, m) inputs of the inducing data, ordered by action
-    firsts: Ints  # (A + 1,) where the data of each action begin
+    points: Floats  # (d, m) inputs of the inducing data
     offsets: Floats  # (A, m) squared distance between an action and that of an inducing datum
-    weights: Floats  # (t, m) of the kernel; targets are increments, turns and the reward, in this order
+    weights: Floats  # (r, m) of the kernel, for targets that have more than a trend
+    rows: Ints  # (t,) the row of each target, or -1; targets are increments, turns and the reward, in this order
     trend: Floats  # (t, A, 1 + d) linear terms of each action
     curves: Floats  # (t, d (d + 1) / 2) quadratic terms that all actions share
     plain: Ints  # coordinates with increments
     circles: Ints  # (p, 2) pairs of coordinates on a circle, with turns
-    odd_points: Floats  # (d, e) inputs of data that no smooth function explains,
-    odd_actions: Ints  # their actions,
-    odd_next: Floats  # (e, d) where they led,
-    odd_reward: Floats  # and their rewards
-    reach: float  # squared distance, in units of the kernel, of known decisions from data of their action
+    odd_points: Floats  # (d, e + g) inputs of data that no smooth function explains, and of their explained neighbours
+    odd_actions: Ints  # (e + g,) their actions,
+    odd_next: Floats  # (e, d) where the unexplained led,
+    odd_reward: Floats  # (e,) and their rewards
+    reach: float  # squared distance, in units of the kernel and with that of actions, of known steps from data
+    interval: int  # steps that a decision lasts
 
 
 class Ends(NamedTuple):
-    """Where episodes end: a state beyond a threshold, where a quadratic function is positive, or next to an end."""
+    """Where episodes end: beyond thresholds, where a quadratic function is positive, or next to an end.
+
+    Thresholds of one group tell the same ends from other states. Beyond all of them is an end; what lies further out
+    than any state that was none, but not so far, is not known.
+    """
 
     coordinate: Ints
     sign: Floats
-    threshold: Floats
+    threshold: Floats  # the nearest end of the group
+    safe: Floats  # the farthest state that is no end
+    group: Ints  # from 0 on, in order
     curve: Floats  # of 1, z and the products of z, or empty
     points: Floats  # (d, n) ends first, then states that are none; for the nearest of them
     ends: int  # how many of the points are ends
@@ -56,46 +66,48 @@ class Stages(NamedTuple):
 
     cover: Floats  # (d, n) the points times their rate
     rates: Floats  # (d,)
-    radius: float  # squared distance, after the rate, up to which a state is known
     weights: Floats  # (H, A, n)
     means: Floats  # (H, A)
     unknown: float  # reward of a decision in the unknown
+    highest: float  # that no decision's reward is above
 
 
 @jit
-def step(dynamics, ends, z, action, after):
-    """One decision from z, into `after`: the reward, whether the episode ends, whether such decisions are known."""
+def decide(dynamics, ends, z, action, after):
+    """One decision from z, into `after`: the reward, whether the episode ends, whether all of this is known."""
     squares = np.empty(dynamics.points.shape[1])
-    return take_step(dynamics, ends, z, action, after, squares)
+    before = np.empty(z.size)
+    return take_decision(dynamics, ends, z, action, after, squares, before)
 
 
 @jit_inline
-def take_step(dynamics, ends, z, action, after, squares):
-    """`step`, with room for the squares."""
+def take_decision(dynamics, ends, z, action, after, squares, before):
+    """`decide`, with room for the squares and for a state."""
+    total, end, sure = 0.0, NO_END, True
+    after[:] = z
+    for _ in range(dynamics.interval):
+        before[:] = after
+        reward, known = take_step(dynamics, before, action, after, squares)
+        end = ended(ends, after)
+        sure = known and end != UNSURE
+        if end == END:
+            reward = ends.reward[nearest_of(ends.points[:, : ends.ends], after)]
+        if end == END or not sure:
+            return total + reward, end == END, sure
+        total += reward
+    return total, False, True
+
+
+@jit_inline
+def take_step(dynamics, z, action, after, squares):
+    """One step from z, into `after`; the reward, and whether such steps are known."""
     for i in range(squares.size):
         squares[i] = dynamics.offsets[action, i]
     squared_distances(dynamics.points, z, dynamics.rates, squares)
     least = np.inf
-    for i in range(dynamics.firsts[action], dynamics.firsts[action + 1]):
+    for i in range(squares.size):
         least = min(least, squares[i])
-    odd = nearest_odd(dynamics, z, action, least)
-    if odd >= 0:
-        after[:] = dynamics.odd_next[odd]
-        reward = dynamics.odd_reward[odd]
-    else:
-        for i in range(squares.size):
-            squares[i] = similarity(squares[i])
-        reward = smooth_step(dynamics, z, action, after, squares)
-    end = ended(ends, after)
-    if end:
-        reward = ends.reward[nearest_of(ends.points[:, : ends.ends], after)]
-    return reward, end, odd >= 0 or least <= dynamics.reach
-
-
-@jit_inline
-def nearest_odd(dynamics, z, action, least):
-    """The odd datum of this action that is nearer to z than every inducing one, or -1."""
-    best = -1
+    odd = -1
     for i in range(dynamics.odd_actions.size):
         if dynamics.odd_actions[i] == action:
             square = 0.0
@@ -103,8 +115,14 @@ def nearest_odd(dynamics, z, action, least):
                 apart = z[j] * dynamics.rates[j] - dynamics.odd_points[j, i]
                 square += apart * apart
             if square < least:
-                least, best = square, i
-    return best
+                least, odd = square, i
+    known = least < dynamics.reach
+    if 0 <= odd < dynamics.odd_reward.size:
+        after[:] = dynamics.odd_next[odd]
+        return dynamics.odd_reward[odd], known
+    for i in range(squares.size):
+        squares[i] = similarity(squares[i])
+    return smooth_step(dynamics, z, action, after, squares), known
 
 
 @jit_inline
@@ -118,7 +136,8 @@ def smooth_target(dynamics, z, action, target, similarities):
         for k in range(j, d):
             value += dynamics.curves[target, place] * z[j] * z[k]
             place += 1
-    return value + weighted_sum(dynamics.weights, target, similarities)
+    row = dynamics.rows[target]
+    return value + weighted_sum(dynamics.weights, row, similarities) if row >= 0 else value
 
 
 @jit_inline
@@ -159,10 +178,20 @@ def nearest_of(points, z):
 
 @jit_inline
 def ended(ends, z):
-    """Whether an episode ends at z."""
-    for i in range(ends.coordinate.size):
-        if ends.sign[i] * (z[ends.coordinate[i]] - ends.threshold[i]) > 0.0:
-            return True
+    """Whether an episode ends at z: NO_END, END, or UNSURE."""
+    unsure = False
+    first = 0
+    while first < ends.coordinate.size:
+        beyond = last = 0
+        while first + last < ends.coordinate.size and ends.group[first + last] == ends.group[first]:
+            i = first + last
+            place = ends.sign[i] * z[ends.coordinate[i]]
+            beyond += place >= ends.threshold[i]
+            unsure |= place > ends.safe[i]
+            last += 1
+        if beyond == last:
+            return END
+        first += last
     if ends.curve.size:
         value = ends.curve[0]
         d = z.size
@@ -173,21 +202,19 @@ def ended(ends, z):
                 value += ends.curve[place] * z[j] * z[k]
                 place += 1
         if value > 0.0:
-            return True
-    return ends.nearest and nearest_of(ends.points, z) < ends.ends
+            return END
+    if ends.nearest and nearest_of(ends.points, z) < ends.ends:
+        return END
+    return UNSURE if unsure else NO_END
 
 
 @jit_inline
-def look(stages, z, similarities):
-    """Whether z is known; fills its similarities with the points of the cover."""
+def compare(stages, z, similarities):
+    """Fill the similarities of z with the points of the cover."""
     similarities[:] = 0.0
     squared_distances(stages.cover, z, stages.rates, similarities)
-    near = 0
-    for i in range(similarities.size):
-        near += similarities[i] <= stages.radius  # a count takes less time than the smallest
     for i in range(similarities.size):
         similarities[i] = similarity(similarities[i])
-    return near > 0
 
 
 @jit_inline
@@ -206,31 +233,28 @@ def stage_action(stages, stage, similarities, values):
 
 
 @jit
-def imagine(dynamics, ends, stages, z, stage, given, count, played, path):
+def imagine(dynamics, ends, stages, z, stage, given, count, least, played, path):
     """The return of a window from stage on: the first `count` actions are `given`, the rest those of the stages.
 
     Fills `played` with the actions and `path` with the states, as far as the window goes; returns its value, the
-    decisions taken, and whether it left the known set.
+    decisions taken, and whether it left the known set. A window that cannot be worth more than `least` is broken off.
     """
     horizon = stages.means.shape[0]
-    squares = np.empty(dynamics.points.shape[1])
+    squares, before = np.empty(dynamics.points.shape[1]), np.empty(z.size)
     similarities = np.empty(stages.cover.shape[1])
     values = np.empty(stages.means.shape[1])
     value = 0.0
     path[0] = z
     for i in range(horizon - stage):
+        if value + (horizon - stage - i) * stages.highest <= least:
+            return -np.inf, i, False
         if i < count:
             action = given[i]
-            known = True
-            if i > 0:
-                known = look(stages, path[i], similarities)
         else:
-            known = look(stages, path[i], similarities) or i == 0
+            compare(stages, path[i], similarities)
             action = stage_action(stages, stage + i, similarities, values)
-        if not known:
-            return value + (horizon - stage - i) * stages.unknown, i, True
         played[i] = action
-        reward, end, sure = take_step(dynamics, ends, path[i], action, path[i + 1], squares)
+        reward, end, sure = take_decision(dynamics, ends, path[i], action, path[i + 1], squares, before)
         if not sure:
             return value + (horizon - stage - i) * stages.unknown, i + 1, True
         value += reward
@@ -257,7 +281,7 @@ def sweep(dynamics, ends, stages, later, points, factor, targets):
             given[0] = a
             total = 0.0
             for i in range(n):
-                value, _, _ = imagine(dynamics, ends, later, points[i], stage, given, 1, played, path)
+                value, _, _ = imagine(dynamics, ends, later, points[i], stage, given, 1, -np.inf, played, path)
                 targets[stage, a, i] = value
                 total += value
             stages.means[stage, a] = total / n
@@ -270,12 +294,33 @@ def sweep(dynamics, ends, stages, later, points, factor, targets):
                 stages.weights[stage, a, i] = solved[i, a]
 
 
+@jit_inline
+def revise(dynamics, ends, stages, z, best, length, values, chosen):
+    """Try one other decision in the best window, followed by the rest of it or by the stages; keep what is better."""
+    horizon, actions = stages.means.shape
+    played, changed = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
+    path = np.empty((horizon + 1, z.size))
+    for i in range(1, min(length, REVISED)):
+        for number in range(2 * actions):
+            if number // 2 == chosen[i] or best >= horizon * stages.highest:
+                continue
+            changed[:length] = chosen[:length]
+            changed[i] = number // 2
+            count = length if number % 2 else i + 1
+            value, taken, _ = imagine(dynamics, ends, stages, z, 0, changed, count, best, played, path)
+            if value > best + TIE * (1.0 + abs(best)):
+                best, length = value, taken
+                chosen[:taken] = played[:taken]
+                values[chosen[0]] = max(values[chosen[0]], value)
+    return best, length
+
+
 @jit
 def best_window(dynamics, ends, stages, z, depth, kept, kept_count, margin, chosen):
     """Choose among all prefixes of `depth` actions, each followed by the stages, and the actions kept from before.
 
-    Those are kept unless a rival is better by more than the margin. Fills `chosen`; returns the value, the number of
-    decisions, and the best value of every first action.
+    Those are kept unless a rival is better by more than the margin; the best of all is then revised.
+    Fills `chosen`; returns the value, the number of decisions, and the best value of every first action.
     """
     horizon, actions = stages.means.shape
     played = np.empty(horizon, np.int64)
@@ -285,20 +330,24 @@ def best_window(dynamics, ends, stages, z, depth, kept, kept_count, margin, chos
     values = np.full(actions, -np.inf)
     best, length = -np.inf, 0
     if kept_count:
-        value, taken, _ = imagine(dynamics, ends, stages, z, 0, kept, kept_count, played, path)
+        value, taken, _ = imagine(dynamics, ends, stages, z, 0, kept, kept_count, -np.inf, played, path)
         best, length = value + margin, taken
         chosen[:taken] = played[:taken]
         values[kept[0]] = value
     for number in range(actions**depth):
+        if best >= horizon * stages.highest:
+            break  # no window is worth more
         rest = number
         for i in range(depth - 1, -1, -1):
             prefix[i] = rest % actions
             rest //= actions
-        value, taken, _ = imagine(dynamics, ends, stages, z, 0, prefix, depth, played, path)
-        values[prefix[0]] = max(values[prefix[0]], value)
+        least = values[prefix[0]]
+        value, taken, _ = imagine(dynamics, ends, stages, z, 0, prefix, depth, least, played, path)
+        values[prefix[0]] = max(least, value)
         if value > best + TIE * (1.0 + abs(best)) or length == 0:
             best, length = value, taken
             chosen[:taken] = played[:taken]
+    best, length = revise(dynamics, ends, stages, z, best, length, values, chosen)
     return best, length, values
 
 
@@ -309,5 +358,5 @@ def value_of(dynamics, ends, stages, z, sequences, values, margin):
     played = np.empty(horizon, np.int64)
     path = np.empty((horizon + 1, z.size))
     for i in range(sequences.shape[0]):
-        values[i], _, _ = imagine(dynamics, ends, stages, z, 0, sequences[i], horizon, played, path)
+        values[i], _, _ = imagine(dynamics, ends, stages, z, 0, sequences[i], horizon, -np.inf, played, path)
     values[0] += margin

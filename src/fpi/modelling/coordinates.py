@@ -17,8 +17,9 @@ RANGE_SHARE = 0.2  # of what was visited: the scale of a coordinate
 CIRCLE_SCALE = 0.4  # of a cosine and its sine
 CIRCLE_ERROR = 1e-5  # observations come in single precision
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 2, 4
+LONGEST_HOLD = 4
 DECISIONS = 4  # that an episode of the first should have
-FIRST_STEPS = 16  # that the interval is chosen from
+FIRST_STEPS = 16  # that the interval is chosen from, and without which there is no model
 TYPICAL_MOVE = 0.5  # in scaled units, what a decision should move by
 
 
@@ -80,3 +81,9 @@ def _choose_interval(experience: Experience, circles: NDArray[np.int64], horizon
         if len(moved) and np.median(moved) >= TYPICAL_MOVE:
             return interval
     return longest
+
+
+def first_hold(experience: Experience) -> int:
+    """Steps that an action lasts before there is a model: fewer where episodes end at once."""
+    lengths = [len(each.actions) for each in experience.episodes]
+    return max(1, min(LONGEST_HOLD, int(np.mean(lengths)) // DECISIONS)) if lengths else LONGEST_HOLD

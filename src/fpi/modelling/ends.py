@@ -5,6 +5,8 @@ Thresholds on single coordinates, else the sign of a quadratic function, else wh
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from fpi.modelling.calls import separate
 from fpi.modelling.known import make_net
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MOST_POINTS = 400
 PASSES = 300
@@ -20,7 +23,7 @@ PASSES = 300
 
 def fit_ends(ends: Floats, rewards: Floats, others: Floats) -> Ends:
     """The rule for the ends (rows) and the states that were none."""
-    nothing = np.empty(0, np.int64), np.empty(0), np.empty(0)
+    nothing = np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64)
     plain = np.empty(0)
     points = np.ascontiguousarray(np.concatenate([ends, make_net(others, 0.3, MOST_POINTS)[0]]).T)
     if not len(ends):
@@ -34,29 +37,31 @@ def fit_ends(ends: Floats, rewards: Floats, others: Floats) -> Ends:
     return Ends(*nothing, plain, points, len(ends), True, rewards)
 
 
-def _thresholds(ends: Floats, others: Floats) -> tuple[NDArray[np.int64], Floats, Floats] | None:
-    """Sides of coordinates that no other state reaches and that hold all ends together, those with most ends first."""
-    d = others.shape[1]
+def _thresholds(ends: Floats, others: Floats) -> tuple[Ints, Floats, Floats, Floats, Ints] | None:
+    """Sides of coordinates that no other state reaches and that hold all ends together, those with most ends first.
+
+    Each is a group with all further sides that hold its ends as well: which of them ends the episode is not known,
+    unless one is of a coordinate that has to be the reason of other ends.
+    """
+    sides = list(itertools.product(range(others.shape[1]), (-1.0, 1.0)))
+    reached = {(j, sign): float((sign * others[:, j]).max()) for j, sign in sides}
+    beyond = {(j, sign): sign * ends[:, j] > reached[j, sign] for j, sign in sides}
     left = np.ones(len(ends), np.bool_)
-    rules: list[tuple[int, float, float]] = []
+    groups: list[tuple[NDArray[np.bool_], list[tuple[int, float]]]] = []
     while left.any():
-        best = (0, 0.0, 0, 0.0, 0.0)
-        for j in range(d):
-            for sign in (-1.0, 1.0):
-                reached = (sign * others[:, j]).max()
-                beyond = left & (sign * ends[:, j] > reached)
-                count = int(beyond.sum())
-                if count:
-                    nearest = (sign * ends[beyond, j]).min()
-                    clear = float((sign * ends[beyond, j] - reached).mean())
-                    best = max(best, (count, clear, j, sign, sign * (reached + nearest) / 2))
-        count, _, j, sign, threshold = best
-        if not count:
+        held = left & max(beyond.values(), key=lambda held: int((left & held).sum()))
+        if not held.any():
             return None
-        rules.append((j, sign, threshold))
-        left &= sign * (ends[:, j] - threshold) <= 0
-    coordinates, signs, thresholds = zip(*rules, strict=True)
-    return np.array(coordinates, np.int64), np.array(signs), np.array(thresholds)
+        groups.append((held, [side for side in sides if (beyond[side] | ~held).all()]))
+        left &= ~held
+    reasons = {found[0][0] for _, found in groups if len(found) == 1}
+    rules = [
+        (j, sign, float((sign * ends[held, j]).min()), reached[j, sign], number)
+        for number, (held, found) in enumerate(groups)
+        for j, sign in [side for side in found if side[0] in reasons] or found
+    ]
+    coordinates, signs, thresholds, safe, numbers = map(np.array, zip(*rules, strict=True))
+    return coordinates, signs, thresholds, safe, numbers
 
 
 def _products(points: Floats) -> Floats:

@@ -1,15 +1,25 @@
-"""The known set: an append-only net of visited states."""
+"""The known set: decisions near data. And the cover: an append-only net of visited states, for planning."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi.kernels.windows import Dynamics
 from fpi.modelling.calls import extend_net
 
 Floats = NDArray[np.float64]
 
 GROWTH = 1.2  # of the radius, where a net has too many members
+
+
+def distances(dynamics: Dynamics, z: Floats) -> Floats:
+    """For every action, how far its decision at z is from data, in the kernel's units: below 1 it is known."""
+    x = (z * dynamics.rates)[:, None]
+    squares: Floats = (((dynamics.points - x) ** 2).sum(axis=0) + dynamics.offsets).min(axis=1)
+    odd = ((dynamics.odd_points - x) ** 2).sum(axis=0)
+    np.minimum.at(squares, dynamics.odd_actions, odd)
+    return np.sqrt(squares / dynamics.reach)
 
 
 def make_net(points: Floats, radius: float, most: int) -> tuple[Floats, float]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi.kernels.windows import Dynamics, Ends
-from fpi.modelling.calls import step
-from fpi.modelling.coordinates import Coordinates, choose_coordinates
-from fpi.modelling.dynamics import fit_dynamics
+from fpi.modelling.calls import decide
+from fpi.modelling.coordinates import FIRST_STEPS, Coordinates, choose_coordinates
+from fpi.modelling.dynamics import Actions, fit_dynamics, influences
 from fpi.modelling.ends import fit_ends
 from fpi.modelling.experience import Experience
 from fpi.modelling.known import make_net
@@ -20,9 +20,8 @@ from fpi.settings import ModelSettings
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEAST_DATA = 8  # decisions, before which there is no model
 MOST_COVER = 220
-KNOWN = 4.0  # spacings, or twice the radius of the cover if that had to grow
+LEAST_INFLUENCE = 0.25  # a coordinate that nothing depends on counts a quarter: where episodes end may
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,6 @@ class SmoothModel:
     cover: Floats
     """Visited states, one per row, no two within the radius of each other; in the order of visits."""
     radius: float
-    known_radius: float
-    """A state is known within this of the cover."""
     rewards: tuple[float, float]
     """Smallest and largest of one step; 0, which is paid after an end, included."""
     tried: tuple[Floats, ...]
@@ -46,7 +43,7 @@ class SmoothModel:
         """A decision: the observation after it, its reward, whether it ends the episode, whether it is known."""
         after = np.empty(len(self.coordinates.scales))
         z = self.coordinates(observation)
-        reward, end, known = step(self.dynamics, self.ends, z, action, after)
+        reward, end, known = decide(self.dynamics, self.ends, z, action, after)
         return after * self.coordinates.scales, reward, end, known
 
     def least_tried(self, z: Floats) -> int:
@@ -70,27 +67,20 @@ def reward_bounds(experience: Experience, settings: ModelSettings) -> tuple[floa
 
 def fit_model(experience: Experience, settings: ModelSettings) -> SmoothModel | None:
     """The model of all episodes; None while there are too few data."""
-    if not experience.episodes:
+    if len(experience) < FIRST_STEPS:
         return None
     coordinates = choose_coordinates(experience, settings)
-    seen = experience.decisions(coordinates.interval)
-    whole = seen.whole
-    if whole.sum() < LEAST_DATA:
-        return None
+    kinds = Actions(settings.actions, len(coordinates.scales), settings.grid)
+    seen, circles = experience.decisions(1), coordinates.circles
     z, after = coordinates(seen.before), coordinates(seen.after)
-    dynamics = fit_dynamics(
-        z[whole],
-        seen.actions[whole],
-        seen.rewards[whole],
-        after[whole],
-        settings.actions,
-        coordinates.circles,
-        seen.ends[whole],
-    )
+    if settings.scales is None:
+        matters = np.maximum(influences(z, seen.actions, seen.rewards, after, circles, kinds), LEAST_INFLUENCE)
+        coordinates = replace(coordinates, scales=coordinates.scales / matters)
+        z, after = coordinates(seen.before), coordinates(seen.after)
+    dynamics = fit_dynamics(z, seen.actions, seen.rewards, after, circles, kinds, seen.ends, coordinates.interval)
     ends = fit_ends(after[seen.ends], seen.rewards[seen.ends], np.concatenate([z, after[~seen.ends]]))
     visited = np.concatenate([coordinates(each.observations[:-1]) for each in experience.episodes])
     cover, radius = make_net(visited, settings.spacing, MOST_COVER)
     tried = tuple(z[seen.actions == action] for action in range(settings.actions))
-    known_radius = KNOWN * max(settings.spacing, radius / 2)
     bounds = reward_bounds(experience, settings)
-    return SmoothModel(coordinates, dynamics, ends, cover, radius, known_radius, bounds, tried)
+    return SmoothModel(coordinates, dynamics, ends, cover, radius, bounds, tried)

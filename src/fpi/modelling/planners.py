@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fpi.kernels.windows import Stages
 from fpi.modelling.calls import (
     best_window,
+    decide,
     factorise,
     gram,
     imagine,
@@ -25,11 +26,10 @@ from fpi.modelling.calls import (
     similarities_of,
     solve_lower,
     solve_upper,
-    step,
     sweep,
     value_of,
 )
-from fpi.modelling.known import add_to_net
+from fpi.modelling.known import add_to_net, distances
 from fpi.modelling.model import SmoothModel
 from fpi.modelling.table import TablePlan
 
@@ -40,6 +40,7 @@ LENGTH = 3.0  # of the kernel of Q_h, in radii of the cover
 RIDGE = 1e-2
 MOST_POINTS = 320  # of the cover with imagined states
 MOST_PREFIXES = 32
+SKETCH = 2  # one of so many points of the cover is enough for a plan that only tells which states windows come to
 MARGIN = 0.1  # of the span of rewards over one decision: by less, no rival replaces a window
 
 
@@ -70,9 +71,8 @@ class Plan:
         return len(self.stages.means)
 
     def distance(self, z: Floats) -> float:
-        """To the nearest point of the cover, in radii of the known set: up to 1 a state is known."""
-        square = ((self.stages.cover - (z * self.stages.rates)[:, None]) ** 2).sum(axis=0).min()
-        return float(np.sqrt(square / self.stages.radius))
+        """Of the known set's nearest data, in its units: below 1 some decision is known."""
+        return float(distances(self.model.dynamics, z).min())
 
     def choose(self, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
         """The window to begin at z; `kept` are the decisions left of the last one."""
@@ -108,10 +108,10 @@ def bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats
     stages = Stages(
         cover=np.ascontiguousarray((points * rates).T),
         rates=rates,
-        radius=float((model.known_radius * rates[0]) ** 2),
         weights=np.zeros((horizon, actions, len(points))),
         means=np.zeros((horizon, actions)),
         unknown=model.coordinates.interval * (high - pessimism * (high - low)),
+        highest=model.coordinates.interval * high,
     )
     return Plan(model, stages, np.empty((0, actions, len(points))), points, planner)
 
@@ -124,13 +124,9 @@ class FrozenStages:
     """Actions at most that are tried at a state before the stages take over."""
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
-        first = self._sweep(bare_plan(model, horizon, pessimism, model.cover, self))
-        points = add_to_net(model.cover, self._imagined(first), model.radius, MOST_POINTS)
-        return (
-            first
-            if len(points) == len(model.cover)
-            else self._sweep(bare_plan(model, horizon, pessimism, points, self))
-        )
+        sketch = self._sweep(bare_plan(model, horizon, pessimism, model.cover[::SKETCH], self))
+        points = add_to_net(model.cover, self._imagined(sketch, model.cover), model.radius, MOST_POINTS)
+        return self._sweep(bare_plan(model, horizon, pessimism, points, self))
 
     def _sweep(self, plan: Plan) -> Plan:
         """Fill all stages, the last one first, each from the stages after it that are already there."""
@@ -145,16 +141,16 @@ class FrozenStages:
         sweep(plan.model.dynamics, plan.model.ends, plan.stages, later, plan.points, factor, targets)
         return replace(plan, targets=targets)
 
-    def _imagined(self, plan: Plan) -> Floats:
-        """The known states that windows from the cover come to."""
+    def _imagined(self, plan: Plan, starts: Floats) -> Floats:
+        """The known states that windows come to."""
         path = np.empty((plan.horizon + 1, plan.points.shape[1]))
         played = np.empty(plan.horizon, np.int64)
         found = []
-        for point in plan.points:
+        for point in starts:
             for action in range(plan.stages.means.shape[1]):
                 given = np.array([action])
                 _, taken, _ = imagine(
-                    plan.model.dynamics, plan.model.ends, plan.stages, point, 0, given, 1, played, path
+                    plan.model.dynamics, plan.model.ends, plan.stages, point, 0, given, 1, -np.inf, played, path
                 )
                 found.append(path[1:taken].copy())
         return np.concatenate(found)
@@ -188,9 +184,9 @@ class StationaryValues(FrozenStages):
         unknown = stages.unknown / (1.0 - self.discount)
         known = np.zeros((n, actions), np.bool_)
         for i, a in np.ndindex(n, actions):
-            reward, end, sure = step(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a])
+            reward, end, sure = decide(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a])
             rewards[i, a] = reward if sure else 0.0
-            known[i, a] = sure and not end and plan.distance(after[i, a]) <= 1.0
+            known[i, a] = sure and not end
             later[i, a] = 0.0 if end and sure else unknown
         inputs = np.ascontiguousarray(after[known].T)
         near = similarities_of(stages.cover, np.zeros((1, n)), np.zeros(known.sum(), np.int64), inputs, stages.rates)

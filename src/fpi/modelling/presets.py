@@ -9,6 +9,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "interval": 2,
         "grid": ((-1.0,), (0.0,), (1.0,)),
     },
-    "Pendulum-v1": {"scales": (0.4, 0.4, 1.5), "interval": 2},
+    "Pendulum-v1": {"grid": ((-2.0,), (0.0,), (2.0,)), "interval": 2},
     "Acrobot-v1": {"scales": (0.4, 0.4, 0.4, 0.4, 2.0, 3.0), "interval": 3},
 }

@@ -8,6 +8,7 @@ rewards are deterministic: there are at most states x actions episodes of the fi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,9 +42,15 @@ class TablePlan:
     """Where episodes began."""
     interval = 1
 
-    def best(self, state: int, stage: int) -> int:
-        values = self.values[stage, state]
-        return int(best(values, np.ones(values.size, np.bool_)))
+    def best(self, state: int, stage: int, taken: Collection[int] = ()) -> int:
+        """The best action. One never tried before this episode is not `taken` twice in it while others are left.
+
+        If it changed nothing, it would else be repeated to the end of the episode.
+        """
+        values, allowed = self.values[stage, state], np.ones(self.after.shape[1], np.bool_)
+        for action in taken:
+            allowed[action] = self.after[state, action] != UNTRIED
+        return int(best(values, allowed if allowed.any() else ~allowed))
 
     def known(self, state: int) -> bool:
         """Whether all actions were tried."""
