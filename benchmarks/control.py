@@ -170,9 +170,11 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"| {' | '.join(cells)} |"
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """The learning curves of the first variant: the mean of few starts after every training episode, a line a run."""
-    from fpi.report.figures import BLUE, GREY, _panels, save
+def draw(rows: list[dict[str, Any]], peers: list[dict[str, Any]], path: Path) -> None:
+    """The learning curves of the first variant, and of peers: the mean of few starts, a line a run."""
+    from matplotlib.lines import Line2D
+
+    from fpi.report.figures import BLUE, GREY, RED, _panels, save
 
     shown = [task for task in TASKS if any((row["task"], row["variant"]) == (task, FIRST) for row in rows)]
     figure, panels = _panels(len(shown))
@@ -180,8 +182,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         runs = [row for row in rows if (row["task"], row["variant"]) == (task, FIRST)]
         for row in runs:
             panel.plot(range(1, len(row["means"]) + 1), row["means"], color=BLUE, alpha=0.5)
+        beside = [row for row in peers if row["task"] == task]
+        for row in beside:
+            panel.plot(row["judged_after"], row["means"], color=RED, alpha=0.5)
+        if not beside:
+            panel.xaxis.get_major_locator().set_params(integer=True)
+        else:
+            panel.set_xscale("log")
+            names = sorted({row["variant"] for row in beside})
+            handles = [Line2D([], [], color=color) for color in (BLUE, RED)]
+            panel.legend(handles, ["ModelFPI", f"{', '.join(names)}, {len(beside)} seeds"], loc="center")
         panel.axhline(TASKS[task].threshold, color=GREY, linestyle="--")
-        panel.xaxis.get_major_locator().set_params(integer=True)
         panel.set(title=f"{task}, {len(runs)} seeds", xlabel="training episodes", ylabel=f"mean return of {FEW} starts")
     save(figure, path)
 
@@ -209,6 +220,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=600.0, help="of processor time that a run may learn for")
     parser.add_argument("--starts", type=int, default=MANY, help="of the two judgements after the first 10")
+    parser.add_argument("--peers", type=Path, help="results of `peers`, to be drawn beside")
     parser.add_argument("--picture", type=Path, help="draw learning curves into this file")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -223,4 +235,5 @@ def main(arguments: list[str]) -> None:
                 file.write(json.dumps(rows[-1]) + "\n")
     print("\n".join(table(rows)))
     if options.picture is not None:
-        draw(rows, options.picture)
+        peers = options.peers.read_text().splitlines() if options.peers else []
+        draw(rows, [json.loads(line) for line in peers], options.picture)
