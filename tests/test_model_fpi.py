@@ -225,6 +225,16 @@ def test_rewards_are_learned_as_means():
     assert np.abs(errors).mean() < 0.5
 
 
+def test_rewards_are_learned_of_ends_where_all_other_data_are_unexplained():
+    z, after = np.zeros((20, 1)), np.full((20, 1), 0.1)
+    after[7] = 5.0
+    ended = np.arange(20) != 7
+    made = dynamics.fit_dynamics(
+        z, np.zeros(20, np.int64), np.ones(20), after, NO_CIRCLES, dynamics.Actions(1, 1), ended
+    )
+    assert made.odd_reward.size == 1 and dynamics.predict_targets(made, z, np.zeros(20, np.int64))[0, -1] > 0.9
+
+
 def test_what_no_smooth_function_explains_answers_only_for_what_is_nearest_to_it():
     """One unexplained datum amid explained ones leaves their neighbourhoods alone, few as the inducing data are."""
     z = np.linspace(-1, 1, 201)[:, None]

@@ -57,13 +57,13 @@ class ModelReport:
     known_share: float
     """Of the states of the last episode, those that were known before it."""
     decision_error: float
-    """Median error over one decision, in scaled units: 1 is about the distance between two known states."""
+    """Median error over one known decision, the largest of all entries, in scaled units."""
     window_error: float
     """The same over a window of decisions, or as many as were played."""
     decisions: int
     """Of such a window."""
     unexplained: float
-    """Of the decisions from known states, the share that it was off by more than half a unit."""
+    """Of the known decisions, the share that it was off by more than half a unit."""
 
     def __str__(self) -> str:
         text = (
@@ -73,7 +73,7 @@ class ModelReport:
         )
         if self.unexplained > UNEXPLAINED:
             text += (
-                f". {self.unexplained:.0%} of decisions from known states went elsewhere by more than half a unit: the "
+                f". {self.unexplained:.0%} of known decisions went elsewhere by more than half a unit: the "
                 "model is still coarse, or transitions are random, which this agent cannot learn. `fpi check` tells; "
                 "if it is noise that can be switched off, do so"
             )
@@ -91,12 +91,12 @@ class ModelExplanation:
     known: bool
     """Some action has data near enough, or with numbered states all actions were tried."""
     values: Floats
-    """For each first action, the return that the model promises for the best window found; NaN where none is."""
+    """For each first action, the return that the model promises for the best window; NaN where nothing is known."""
     window: NDArray[np.int64]
     """The decisions planned; each lasts `interval` steps."""
     interval: int
     distance: float
-    """Of the nearest decision from data, in units of the model's kernel: below 1 it is known; 0 in a table."""
+    """Of the nearest step from data, in units of the model's kernel: below 1 it is known; 0 in a table."""
     exact: bool
     """The values are those of the environment itself, if it is deterministic; else they are a heuristic."""
     promise: str
@@ -282,10 +282,10 @@ class ModelFPI(Agent):
         model, last = plan.model, self.datasets.episodes[-1:]
         seen = self.datasets.decisions(model.coordinates.interval, last)
         before, after = seen.before[seen.whole], model.coordinates(seen.after[seen.whole])
-        z, played = model.coordinates(before), seen.actions[seen.whole]
-        imagined = [model.coordinates(model.step(x, int(a))[0]) for x, a in zip(before, played, strict=True)]
-        errors = np.abs(np.reshape(imagined, after.shape) - after).max(axis=1)
-        familiar = np.array([plan.distance(each) < 1.0 for each in z], np.bool_)
+        told = [model.step(x, int(a)) for x, a in zip(before, seen.actions[seen.whole], strict=True)]
+        familiar = np.array([known and not end for _, _, end, known in told], np.bool_)
+        imagined = model.coordinates(np.reshape([state for state, *_ in told], after.shape))
+        errors = np.abs(imagined - after).max(axis=1)[familiar]
         visited = model.coordinates(last[0].observations[:-1])
         length, drift = _window_error(plan, last[0])
         return ModelReport(
@@ -294,7 +294,7 @@ class ModelFPI(Agent):
             float(np.median(errors)) if len(errors) else np.nan,
             drift,
             length,
-            float((errors[familiar] > SURPRISE).mean()) if familiar.any() else 0.0,
+            float((errors > SURPRISE).mean()) if len(errors) else 0.0,
         )
 
 
@@ -309,7 +309,7 @@ def observations_of(env: Env) -> Observations:
 
 
 def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
-    """The median distance of imagined from real states after a window of the decisions that were played."""
+    """The median distance of imagined from real states after known windows of the decisions that were played."""
     interval = plan.model.coordinates.interval
     decisions = len(episode.actions) // interval
     length = min(plan.horizon, decisions)
@@ -317,9 +317,12 @@ def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
     for first in range(0, decisions - length + 1, max(1, length // 4)):
         state = episode.observations[first * interval]
         for i in range(first, first + length):
-            state, _, _, _ = plan.model.step(state, int(episode.actions[i * interval]))
-        real = episode.observations[(first + length) * interval]
-        apart.append(np.sqrt(((plan.model.coordinates(state) - plan.model.coordinates(real)) ** 2).sum()))
+            state, _, end, known = plan.model.step(state, int(episode.actions[i * interval]))
+            if end or not known:
+                break  # the model does not say what comes after
+        else:
+            real = plan.model.coordinates(episode.observations[(first + length) * interval])
+            apart.append(np.sqrt(((plan.model.coordinates(state) - real) ** 2).sum()))
     return length, float(np.median(apart)) if apart else np.nan
 
 

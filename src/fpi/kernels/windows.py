@@ -58,7 +58,7 @@ class Ends(NamedTuple):
     points: Floats  # (d, n) ends first, then states that are none; for the nearest of them
     ends: int  # how many of the points are ends
     nearest: bool  # whether the nearest point decides
-    reward: Floats  # of the decisions that led to the ends
+    reward: Floats  # of the steps that led to the ends
 
 
 class Stages(NamedTuple):
@@ -69,7 +69,7 @@ class Stages(NamedTuple):
     weights: Floats  # (H, A, n)
     means: Floats  # (H, A)
     unknown: float  # reward of a decision in the unknown
-    highest: float  # that no decision's reward is above
+    highest: float  # that no decision's reward is taken to be above
 
 
 @jit
@@ -142,7 +142,7 @@ def smooth_target(dynamics, z, action, target, similarities):
 
 @jit_inline
 def smooth_step(dynamics, z, action, after, similarities):
-    """Where a decision leads, by the smooth part of the model; its reward."""
+    """Where a step leads, by the smooth part of the model; its reward."""
     target = 0
     for j in dynamics.plain:
         after[j] = z[j] + smooth_target(dynamics, z, action, target, similarities)

@@ -3,9 +3,9 @@
 Each target is a ridge regression on terms that are linear for every action and quadratic for all of them, plus a kernel
 regression of what that leaves, on inducing data chosen widest first. Linear terms differ little between actions, and
 neighbours on a grid do nearly the same. The kernel's rates, one for each coordinate, are the likeliest ones, where a
-usual rate is likely beforehand. Data far from the trend that the kernel regression of the others does not explain (a
-wall, a clip) are kept apart, and answer for what is nearest to them. Rewards may be random: their regression estimates
-means.
+usual rate is likely beforehand. Data that the regression of the others does not explain (a wall, a clip; the first are
+those far from the trend) are kept apart, and answer for what is nearest to them. Rewards may be random: their
+regression estimates means.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def fit_dynamics(
     for _ in range(ROUNDS):
         use = ~odd
         rates = None if dynamics is None else dynamics.rates
-        dynamics = _fit_smooth(z[use], actions[use], targets[use], paid[use], kinds, plain, circles, rates)
+        pays = paid[use] if paid[use].any() else np.ones(use.sum(), np.bool_)
+        dynamics = _fit_smooth(z[use], actions[use], targets[use], pays, kinds, plain, circles, rates)
         errors = target_errors(dynamics, z, actions, targets)
         unexplained = errors > ODD_FACTOR * float(np.median(errors)) + ODD_ERROR
         if (unexplained == odd).all() or unexplained.mean() > MOST_ODD:

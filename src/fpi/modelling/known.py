@@ -1,4 +1,4 @@
-"""The known set: decisions near data. And the cover: an append-only net of visited states, for planning."""
+"""The known set: steps near the data that the model rests on. And the cover of plans: a net of visited states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROWTH = 1.2  # of the radius, where a net has too many members
 
 
 def distances(dynamics: Dynamics, z: Floats) -> Floats:
-    """For every action, how far its decision at z is from data, in the kernel's units: below 1 it is known."""
+    """For every action, how far its step at z is from the model's data, in the kernel's units: below 1 it is known."""
     x = (z * dynamics.rates)[:, None]
     squares: Floats = (((dynamics.points - x) ** 2).sum(axis=0) + dynamics.offsets).min(axis=1)
     odd = ((dynamics.odd_points - x) ** 2).sum(axis=0)

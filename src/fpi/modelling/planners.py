@@ -45,7 +45,7 @@ MARGIN = 0.1  # of the span of rewards over one decision: by less, no rival repl
 
 
 class Window(NamedTuple):
-    """Decisions that were chosen, and what the model says they are worth."""
+    """Decisions that were chosen, and what the model says they are worth, with the margin if they were kept."""
 
     actions: Ints
     value: float
@@ -228,7 +228,9 @@ class CrossEntropy:
             worth = np.empty(self.candidates)
             margin = plan.margin if len(kept) and not number else 0.0
             value_of(plan.model.dynamics, plan.model.ends, plan.stages, z, sequences, worth, margin)
-            np.maximum.at(values, sequences[:, 0], worth)
+            plain = worth.copy()
+            plain[0] -= margin
+            np.maximum.at(values, sequences[:, 0], plain)
             order = np.argsort(-worth, kind="stable")
             if worth[order[0]] > value:
                 best, value = sequences[order[0]].copy(), float(worth[order[0]])
