@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from benchmarks.faults.files import change, mutate
@@ -15,7 +14,7 @@ from benchmarks.faults.outcome import Outcome, trouble_of
 from fpi import report
 from fpi.experiment import RunConfig, Study, run_study
 from fpi.experiment import run as run_module
-from fpi.experiment.backends import WorkerDied
+from fpi.experiment.backends import Backend, WorkerDied
 from fpi.experiment.run import Checkpoint, run_slice
 from fpi.experiment.study import Job
 
@@ -29,7 +28,7 @@ STUDY = Study(name="small", title="A small study", settings={"CartPole-v1--only"
 VICTIM = "precious"
 
 
-class Here:
+class Here(Backend):
     """Plays slices in this process."""
 
     seconds = 60.0
@@ -49,9 +48,7 @@ class Here:
         run_module._held = None  # a new command knows nothing but the files
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._waiting.clear()
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fpi._validation import counted
-from fpi.cli.main import STOPPED, Command, Group, app
-from fpi.cli.options import Workers, flag, look_here, option
+from fpi.cli.main import Command, Group, app
+from fpi.cli.options import Address, BackendName, Workers, flag, look_here, option
 from fpi.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,12 +55,8 @@ def table_1(
             show_default="all",
         ),
     ] = None,
-    backend: Annotated[
-        Literal["local", "ray"], option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", None)
-    ] = "local",
-    address: Annotated[
-        str | None, option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", None, "one of its own")
-    ] = None,
+    backend: BackendName = "local",
+    address: Address = None,
     workers: Workers = None,
     out: Annotated[Path | None, option("Folder for the results.", "DIR", None, "runs/table1-SIZE")] = None,
 ) -> None:
@@ -74,8 +70,6 @@ def table_1(
     """
     if quick and full:
         raise InputError("--quick and --full: choose one of them.")
-    if address is not None and backend != "ray":
-        raise InputError("--address names a Ray cluster: add --backend ray.")
     from fpi.compare import table1
 
     plan = table1.table1("quick" if quick else "full" if full else "default", method or ()).resized(seeds, None)
@@ -128,25 +122,11 @@ def claims(
 def _carry_out(
     plan: Study, place: Path, command: str, workers: int | None, backend: str = "local", address: str | None = None
 ) -> None:
-    """All runs that are not there yet. Ctrl-C ends the command; given again, it goes on."""
-    from fpi.cli import console
-    from fpi.cli.interrupt import interruptible
-    from fpi.cli.progress import live_table
-    from fpi.experiment import backends, run_study
+    from fpi.cli import console, study_run
 
+    host = study_run.make_backend(backend, address, workers)
     console.say(f"{plan.about}\n{counted(len(plan.settings) * len(plan.seeds), 'run')} into {place}.")
-    with interruptible("when the runs under way are done") as stop:
-        run_study(
-            plan,
-            place,
-            backend=backends.Local(workers) if backend == "local" else backends.Ray(address, workers),
-            progress=live_table,
-            stop=stop,
-            command=command,
-        )
-        if stop():
-            console.say("Stopped. The same command goes on from here.")
-            raise typer.Exit(STOPPED)
+    study_run.play(plan, place, command, host)
 
 
 def _restricted(plan: Study, testbeds: Sequence[str] | None) -> Study:

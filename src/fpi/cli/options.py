@@ -19,6 +19,7 @@ from fpi.setting_fields import SettingField
 from fpi.settings import ALGORITHMS, by_name, option_name
 
 ENVIRONMENT, LEARNING, SETTINGS, FEATURES, FILES = "Environment", "Learning", "Settings", "Features", "Files"
+RUNNING = "Running"
 
 
 def option(
@@ -79,6 +80,14 @@ ActionGrid = Annotated[
 ]
 Episodes = Annotated[int, option("Episodes to play.", "N", min=1)]
 StartSeed = Annotated[int, option("Random seed; the same start states for every model.", "N")]
+BackendName = Annotated[
+    Literal["local", "ray"],
+    option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", RUNNING),
+]
+Address = Annotated[
+    str | None,
+    option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
+]
 Workers = Annotated[int | None, option("Processes. Results do not depend on it.", "N", None, "all cores", min=1)]
 
 

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fpi._validation import counted
-from fpi.cli.main import STOPPED, Command, app
-from fpi.cli.options import flag, import_from_here, option
+from fpi.cli.main import Command, app
+from fpi.cli.options import RUNNING, Address, BackendName, flag, import_from_here, option
 from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
     from fpi.experiment import Study
-    from fpi.experiment.backends import Backend
     from fpi.report import Results
 
-SIZE, RUNNING, FILES = "Size", "Running", "Files"
+SIZE, FILES = "Size", "Files"
 
 
 @app.command(cls=Command)
@@ -46,14 +45,8 @@ def reproduce(
             RUNNING,
         ),
     ] = "gymnasium",
-    backend: Annotated[
-        Literal["local", "ray"],
-        option("local: processes of this computer. ray: tasks of a Ray cluster.", "NAME", RUNNING),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        option("ray: where the cluster is, as ray.init takes it.", "HOST:PORT", RUNNING, "a small one of its own"),
-    ] = None,
+    backend: BackendName = "local",
+    address: Address = None,
     workers: Annotated[
         int | None, option("Runs at a time. Results do not depend on it.", "N", RUNNING, "all cores", min=1)
     ] = None,
@@ -80,14 +73,10 @@ def reproduce(
 
     Example: fpi reproduce figure2 --engine compiled
     """
-    if address is not None and backend != "ray":
-        raise InputError("--address names a Ray cluster: add --backend ray.")
-    from fpi import experiment
-    from fpi.cli import console
-    from fpi.cli.interrupt import interruptible
-    from fpi.cli.progress import live_table
+    from fpi.cli import console, study_run
     from fpi.experiment import storage
 
+    host = study_run.make_backend(backend, address, workers)
     warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # the study means this version
     warnings.filterwarnings("ignore", ".*maximum and minimum values are equal", UserWarning)  # testbeds of one state
     plan = _study(study, quick, full, trust).resized(seeds, episodes)
@@ -100,19 +89,7 @@ def reproduce(
     for name, value in (("--seeds", seeds), ("--episodes", episodes), ("--out", out)):
         command += [] if value is None else [name, str(value)]
     command += ["--trust"] if trust else []
-    with interruptible("within a minute") as stop:
-        whole = experiment.run_study(
-            plan,
-            place,
-            engine=engine,
-            backend=_backend(backend, address, workers),
-            progress=live_table,
-            stop=stop,
-            command=shlex.join(command).encode(errors="backslashreplace").decode(),
-        )
-        if stop():
-            console.say("Stopped. The same command goes on from here.")
-            raise typer.Exit(STOPPED)
+    whole = study_run.play(plan, place, shlex.join(command), host, engine)
     with storage.locked(place):
         _report(whole, engine, place)
 
@@ -249,9 +226,3 @@ def _check_own(study: Study) -> None:
             study.complete()
     except FpiError as error:
         raise type(error)(in_toml(str(error))) from error
-
-
-def _backend(name: str, address: str | None, workers: int | None) -> Backend:
-    from fpi.experiment import backends
-
-    return backends.Local(workers) if name == "local" else backends.Ray(address, workers)

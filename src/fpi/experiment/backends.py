@@ -8,15 +8,15 @@ import re
 import signal
 import socket
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from fpi.errors import InputError, MissingExtra
+from fpi.errors import InputError, importing
 from fpi.experiment.run import Checkpoint, RunFailed, run_slice
 from fpi.experiment.study import Job
 
@@ -27,30 +27,30 @@ class WorkerDied:
     """What a slice gives whose worker died."""
 
 
-class Backend(Protocol):
+class Backend(AbstractContextManager[Any]):
+    """It can be used within its `with` block."""
+
     seconds: float
     """How long a slice is: the time between two checkpoints of a run."""
 
     @property
+    @abstractmethod
     def slots(self) -> int:
         """Runs that can be played at the same time."""
 
+    @abstractmethod
     def submit(self, job: Job, checkpoint: Checkpoint | None, seconds: float) -> None: ...
 
+    @abstractmethod
     def next(self) -> tuple[Job, Checkpoint | WorkerDied]:
         """Wait for a slice. An exception of the run itself is raised here."""
 
-    def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Local:
+class Local(Backend):
     """Processes, each with a run of its own: one that dies takes nothing else along."""
 
     seconds = 2.0
+    slots = 1
 
     def __init__(self, workers: int | None = None, start: str = "spawn") -> None:
         self.slots = workers or os.cpu_count() or 1
@@ -85,12 +85,7 @@ class Local:
             self._idle.append(self._home.pop(job))
         return job, checkpoint
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for process in (*self._idle, *self._home.values()):
             workers = list((process._processes or {}).values())
             process.shutdown(wait=kind is None, cancel_futures=True)
@@ -112,7 +107,7 @@ def _begin_worker() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-class Ray:
+class Ray(Backend):
     """Tasks of a Ray cluster: the one at `address`, or a small one on this computer.
 
     Ray plays a slice again when its worker or its node dies. Nodes need fpi installed, and no common folder.
@@ -121,12 +116,8 @@ class Ray:
     seconds = 10.0  # each slice may have to be restored in another process
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        try:
+        with importing("ray", "The backend ray needs Ray"):
             import ray
-        except ImportError as error:
-            raise MissingExtra(
-                'Ray is not installed. It is an extra: pip install "frozen-policy-iteration[ray]".'
-            ) from error
         self._ray: Any = ray
         self._address, self._workers = address, workers
         self._run_slice: Any = self._ray.remote(num_cpus=1, max_retries=RAY_RETRIES)(run_slice)
@@ -182,7 +173,5 @@ class Ray:
             ) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ray.shutdown()
