@@ -6,6 +6,7 @@ import pytest
 from fpi import baselines, testbeds
 from fpi.baselines import designs
 from fpi.baselines.capi import CAPI as StagewiseCAPI
+from fpi.baselines.core_sets import covered
 from fpi.baselines.worlds import TestbedWorld as World
 
 HUBS = testbeds.HubNet(B=2, m=3, K=3)
@@ -170,7 +171,7 @@ class Watching(StagewiseCAPI):
 
     def policy(self, view):
         action = super().policy(view)
-        if self.covers(view) and self.inverses[view.stage]:
+        if covered(self.cores)(view) and self.inverses[view.stage]:
             self.taken.setdefault((view.stage, view.features.tobytes()), []).append(action)
         return action
 

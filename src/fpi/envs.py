@@ -225,12 +225,17 @@ def check_spaces(env: Env, actions: int, structured: bool = False) -> int:
 
 def time_limit(env: Env) -> int | None:
     """The steps after which a TimeLimit wrapper ends the episode, or None without such a wrapper."""
-    limits = []
+    return min((wrapper._max_episode_steps for wrapper in time_limits(env)), default=None)
+
+
+def time_limits(env: Env) -> list[gym.wrappers.TimeLimit[Any, Any]]:
+    """Its TimeLimit wrappers."""
+    found = []
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.TimeLimit):
-            limits.append(env._max_episode_steps)
+            found.append(env)
         env = env.env
-    return min(limits, default=None)
+    return found
 
 
 def check_horizon(env: Env, horizon: int) -> None:

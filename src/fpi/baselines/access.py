@@ -63,7 +63,7 @@ class ForeignView(InputError):
 
 
 class World(Protocol):
-    """What stands behind an access object. States may be anything; methods never see them."""
+    """What stands behind an access object. States are tuples that begin with their stage; methods never see them."""
 
     actions: int
     horizon: int
@@ -73,8 +73,6 @@ class World(Protocol):
         """The state in which the episode of this number begins."""
 
     def features(self, state: Any) -> FloatArray: ...
-
-    def stage(self, state: Any) -> int: ...
 
     def step(self, state: Any, action: int) -> tuple[float, Any]:
         """Reward and next state, None at the end."""
@@ -115,7 +113,7 @@ class Online:
         return reward, None if self._state is None else self._show(self._state)
 
     def _show(self, state: Any) -> View:
-        return View(self._world.stage(state), self._world.features(state))
+        return View(state[0], self._world.features(state))
 
 
 class _Remembering(Online):

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fpi.baselines.access import FloatArray, Local, View
-from fpi.baselines.core_sets import CoreSet, Pair, widths
+from fpi.baselines.core_sets import CoreSet, Pair, covered, widths
 from fpi.baselines.method import Method, Policy, greedy
 
 
@@ -85,7 +85,7 @@ class CAPI(CorePlanner):
         while True:
             stage = max((h for h, core in enumerate(self.cores) if core.unmeasured is not None), default=None)
             if stage is None:
-                found = first_uncovered(access, self.fresh, self.policy, self.covers)
+                found = first_uncovered(access, self.fresh, self.policy, covered(self.cores))
                 if found is None:
                     yield self.policy
                     return
@@ -93,7 +93,7 @@ class CAPI(CorePlanner):
                 core = self.cores[stage]
                 pair = core.unmeasured
                 assert pair is not None
-                found = measure(access, pair, self.rollouts, self.policy, self.covers)
+                found = measure(access, pair, self.rollouts, self.policy, covered(self.cores))
                 if found is None and core.unmeasured is None:
                     self.inverses[stage].append(core.inverse.copy())
                     self.thetas[stage].append(core.theta())
@@ -101,9 +101,6 @@ class CAPI(CorePlanner):
                 self.cores[found.stage].discover(found)
             self.numbers = sum(core.numbers for core in self.cores)
             self.numbers += sum(each.size for snapshots in (*self.inverses, *self.thetas) for each in snapshots)
-
-    def covers(self, view: View) -> bool:
-        return self.cores[view.stage].covers(view)
 
     def policy(self, view: View) -> int:
         """By the first snapshot that covers the state; at one that none covers, by the last."""
@@ -140,14 +137,14 @@ class CAPILiteral(CorePlanner):
         while True:
             level = next((each for each in levels[:-1] if self.unmeasured(each) is not None), None)
             if level is None:
-                found = first_uncovered(access, self.fresh, self.act(access.horizon), self.covered(0))
+                found = first_uncovered(access, self.fresh, self.act(access.horizon), covered(self.cores[0]))
                 if found is None:
                     yield self.act(access.horizon)
                     return
             else:
                 pair = self.unmeasured(level)
                 assert pair is not None
-                found = measure(access, pair, self.rollouts, self.act(level), self.covered(level))
+                found = measure(access, pair, self.rollouts, self.act(level), covered(self.cores[level]))
                 if found is None and self.unmeasured(level) is None:
                     self.improve(level)
             if found is not None:
@@ -157,9 +154,6 @@ class CAPILiteral(CorePlanner):
 
     def unmeasured(self, level: int) -> Pair | None:
         return next((core.unmeasured for core in self.cores[level] if core.unmeasured is not None), None)
-
-    def covered(self, level: int) -> Callable[[View], bool]:
-        return lambda view: self.cores[level][view.stage].covers(view)
 
     def improve(self, level: int) -> None:
         """The policy of the next level, and the pairs that it is measured at."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from fpi.baselines.access import FloatArray, Local, View
 from fpi.baselines.capi import CorePlanner, first_uncovered, measure
-from fpi.baselines.core_sets import CoreSet
+from fpi.baselines.core_sets import CoreSet, covered
 from fpi.baselines.method import Mixture, Policy, greedy
 
 
@@ -56,14 +56,11 @@ class ConfidentLSPI(CorePlanner):
         self.numbers = self.w.size + sum(core.numbers for core in self.cores)
         for stage in reversed(range(access.horizon)):
             while (pair := self.cores[stage].unmeasured) is not None:
-                found = measure(access, pair, self.rollouts, self.policy, self.certain)
+                found = measure(access, pair, self.rollouts, self.policy, covered(self.cores))
                 if found is not None:
                     return found
             self.w[stage] = self.cores[stage].theta()
-        return first_uncovered(access, self.fresh, self.policy, self.certain)
-
-    def certain(self, view: View) -> bool:
-        return self.cores[view.stage].covers(view)
+        return first_uncovered(access, self.fresh, self.policy, covered(self.cores))
 
     def policy(self, view: View) -> int:
         return greedy(view.features @ self.w[view.stage])
@@ -90,20 +87,17 @@ class Politex(CorePlanner):
         self.numbers = self.w.size + sum(core.numbers for core in self.cores)
         for k in range(self.iterations):
             policy = partial(self.act, k)
-            found = first_uncovered(access, self.fresh if k == 0 else 1, policy, self.certain)
+            found = first_uncovered(access, self.fresh if k == 0 else 1, policy, covered(self.cores))
             if found is not None:
                 return found
             for core in self.cores:
                 for pair in core.pairs:
-                    found = measure(access, pair, self.rollouts, policy, self.certain)
+                    found = measure(access, pair, self.rollouts, policy, covered(self.cores))
                     if found is not None:
                         return found
             for stage, core in enumerate(self.cores):
                 self.w[stage, k] = core.theta()
         return None
-
-    def certain(self, view: View) -> bool:
-        return self.cores[view.stage].covers(view)
 
     def act(self, k: int, view: View) -> int:
         """An action of the iterate that has seen k evaluations."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,11 @@ class CoreSet:
     @property
     def numbers(self) -> int:
         return self.inverse.size + sum(pair.view.features.size + 2 for pair in self.pairs)
+
+
+def covered(cores: Sequence[CoreSet]) -> Callable[[View], bool]:
+    """Whether the core set of its stage covers a state."""
+    return lambda view: cores[view.stage].covers(view)
 
 
 def widths(rows: FloatArray, inverse: FloatArray) -> FloatArray:

@@ -55,9 +55,6 @@ class TableWorld:
         rows: FloatArray = self._features[state[1]]
         return rows
 
-    def stage(self, state: tuple[int, int]) -> int:
-        return state[0]
-
     def states(self, stage: int) -> list[tuple[int, int]]:
         return [(stage, number) for number in self._visited]
 
@@ -99,9 +96,6 @@ class SmoothWorld:
         every = np.arange(self.actions)
         rows[every, every] = np.append(1.0, self._whitening @ near) / np.sqrt(2.0)  # of norm 1 at most
         return rows.reshape(self.actions, self.dim)
-
-    def stage(self, state: tuple[int, FloatArray]) -> int:
-        return state[0]
 
     def states(self, stage: int) -> list[tuple[int, FloatArray]]:
         return [(stage, z) for z in self.plan.points]
@@ -248,8 +242,8 @@ def _fields(plan: Plan | TablePlan) -> dict[str, Any]:
     return {each.name: getattr(plan, each.name) for each in fields(plan)}
 
 
-def _view(world: World, state: object) -> View:
-    return View(world.stage(state), world.features(state))
+def _view(world: World, state: Any) -> View:
+    return View(state[0], world.features(state))
 
 
 def imagine(plan: MethodPlan, z: FloatArray, given: Ints) -> tuple[Ints, float]:

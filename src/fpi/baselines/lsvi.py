@@ -28,16 +28,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fpi.baselines.access import FloatArray, Online, Oracle, View
-from fpi.baselines.method import Method, Policy, Rows, greedy
+from fpi.baselines.method import Method, Policy, Transitions, greedy
 
 
-class _Stage:
+class _Stage(Transitions):
     """The data of one stage, and the regression of the last plan."""
 
     def __init__(self, access: Online, ridge: float) -> None:
-        self.x, self.reward = Rows((access.dim,)), Rows()
-        self.after, self.after_stage = Rows((access.actions, access.dim)), Rows()
-        self.gram = ridge * np.eye(access.dim)
+        super().__init__(access, ridge)
         self.w: FloatArray = np.zeros(access.dim)
         self.root: FloatArray = np.eye(access.dim) / np.sqrt(ridge)
         """A matrix R with R R' = Lambda^{-1} of the last plan."""
@@ -45,11 +43,7 @@ class _Stage:
         """At most by how much log det Lambda has grown since."""
 
     def add(self, x: FloatArray, reward: float, after: View | None) -> None:
-        self.x.append(x)
-        self.reward.append(reward)
-        self.after.append(0.0 if after is None else after.features)
-        self.after_stage.append(-1 if after is None else after.stage)
-        self.gram += np.outer(x, x)
+        super().add(x, reward, after)
         self.growth += math.log1p(float(((x @ self.root) ** 2).sum()))
 
 
@@ -100,7 +94,7 @@ class LSVI_UCB(Method):
             targets = stage.reward.all + self.later(stage)
             fitted = np.linalg.solve(stage.gram, stage.x.all.T @ targets)
             stage.w = np.asarray(fitted + self.noise(stage), np.float64)
-        self.numbers = sum(s.x.all.size + s.reward.size + s.after.all.size + s.gram.size for s in self.stages)
+        self.numbers = sum(stage.numbers for stage in self.stages)
 
     def later(self, stage: _Stage) -> FloatArray:
         """max_b Q at the state that followed, 0 at the end."""

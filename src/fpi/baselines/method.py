@@ -113,3 +113,25 @@ class Rows:
     @property
     def all(self) -> FloatArray:
         return self._room[: self.size]
+
+
+class Transitions:
+    """The data of one stage: features of what was played, rewards, and what was seen then."""
+
+    def __init__(self, access: Online, ridge: float = 0.0) -> None:
+        self.x, self.reward = Rows((access.dim,)), Rows()
+        self.after, self.after_stage = Rows((access.actions, access.dim)), Rows()
+        """Of episodes that ended 0 and -1."""
+        self.gram = ridge * np.eye(access.dim)
+
+    def add(self, x: FloatArray, reward: float, after: View | None) -> None:
+        self.x.append(x)
+        self.reward.append(reward)
+        self.after.append(0.0 if after is None else after.features)
+        self.after_stage.append(-1 if after is None else after.stage)
+        self.gram += np.outer(x, x)
+
+    @property
+    def numbers(self) -> int:
+        """How many it holds."""
+        return self.x.all.size + self.reward.size + self.after.all.size + self.gram.size

@@ -22,29 +22,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpi.baselines.access import FloatArray, Online, View
-from fpi.baselines.method import Method, Policy, Rows, greedy
+from fpi.baselines.method import Method, Policy, Transitions, greedy
 
 RANK_CUT = 1e-8  # of eigenvalues; decides what is known and what is noise
 OUTSIDE = 1e-6
 
 
-class _Stage:
-    def __init__(self, access: Online, ridge: float) -> None:
-        self.x, self.reward = Rows((access.dim,)), Rows()
-        self.after, self.alive = Rows((access.actions, access.dim)), Rows()
-        self.gram, self.ridge = np.zeros((access.dim, access.dim)), ridge
+class _Stage(Transitions):
+    def __init__(self, access: Online) -> None:
+        super().__init__(access)
         self.null = np.eye(access.dim)
         """I - P."""
         self.drawn = np.zeros(access.dim)
         self.judged = np.zeros(access.dim)
         """Without the noise of rewards and outside of the span."""
-
-    def add(self, x: FloatArray, reward: float, after: View | None) -> None:
-        self.x.append(x)
-        self.reward.append(reward)
-        self.after.append(0.0 if after is None else after.features)
-        self.alive.append(after is not None)
-        self.gram += np.outer(x, x)
 
 
 @dataclass
@@ -64,7 +55,7 @@ class NullSpace(Method):
     def run(self, access: Online) -> Iterator[Policy]:
         self.rng = np.random.default_rng((self.seed, 3))
         self.residual = 0.0
-        self.stages = [_Stage(access, self.ridge) for _ in range(access.horizon)]
+        self.stages = [_Stage(access) for _ in range(access.horizon)]
         while True:
             self.plan()
             yield self.policy
@@ -102,7 +93,7 @@ class NullSpace(Method):
             targets = [_values(stage, weights) for weights in ((later.drawn, later.judged) if later else (None, None))]
             drawn, judged = (inverse @ (x.T @ target) for target in targets)
             self.residual = max(self.residual, float(np.abs(x @ drawn - targets[0]).max(initial=0.0)))
-            ridged = stage.gram + stage.ridge * np.eye(d)
+            ridged = stage.gram + self.ridge * np.eye(d)
             omega = np.linalg.solve(ridged, x.T @ stage.reward.all)
             root = np.linalg.cholesky(np.linalg.inv(ridged))
             noise = self.rng.standard_normal((2, d))
@@ -111,7 +102,7 @@ class NullSpace(Method):
             )
             stage.judged = judged + omega
             later = stage
-        self.numbers = sum(s.x.all.size + s.reward.size + s.after.all.size + s.gram.size for s in self.stages)
+        self.numbers = sum(stage.numbers for stage in self.stages)
 
 
 def _values(stage: _Stage, weights: FloatArray | None) -> FloatArray:
@@ -120,5 +111,5 @@ def _values(stage: _Stage, weights: FloatArray | None) -> FloatArray:
         return np.zeros(stage.x.size)
     after = stage.after.all
     rows = after.reshape(-1, len(weights))  # numpy is quick with matrices only
-    values: FloatArray = (rows @ weights).reshape(after.shape[:2]).max(axis=1) * stage.alive.all
+    values: FloatArray = (rows @ weights).reshape(after.shape[:2]).max(axis=1) * (stage.after_stage.all >= 0)
     return values

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpi.baselines.access import FloatArray
-from fpi.envs import Env, action_count, time_limit
+from fpi.envs import Env, action_count, time_limit, time_limits
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.generators import get_generator, set_generator
 from fpi.testbeds import State, Testbed, draw_reward, pool_of
@@ -51,10 +51,6 @@ class TestbedWorld:
         rows = self.testbed.phi(state)
         rows.flags.writeable = False
         return rows
-
-    def stage(self, state: State) -> int:
-        """The stage of a state."""
-        return state[0]
 
     def step(self, state: State, action: int) -> tuple[float, State | None]:
         """Reward and next state, None at the end."""
@@ -97,8 +93,8 @@ def _indicator(one: State) -> Callable[[State], float]:
 class _Moment(NamedTuple):
     """A state of a Gymnasium environment: what was observed, and how to come back, if that is possible."""
 
-    observation: Any
     stage: int
+    observation: Any
     snapshot: Any
 
 
@@ -141,10 +137,6 @@ class GymWorld:
         rows.flags.writeable = False
         return rows
 
-    def stage(self, state: _Moment) -> int:
-        """The stage of a state."""
-        return state.stage
-
     def step(self, state: _Moment, action: int) -> tuple[float, _Moment | None]:
         """Reward and next state, None at the end."""
         if state is not self._current:
@@ -154,7 +146,7 @@ class GymWorld:
         return float(reward), None if terminated or truncated or after.stage == self.horizon else after
 
     def _moment(self, observation: Any, stage: int) -> _Moment:
-        self._current = _Moment(np.array(observation), stage, _save(self.env) if self._restorable else None)
+        self._current = _Moment(stage, np.array(observation), _save(self.env) if self._restorable else None)
         return self._current
 
     def _check_by_replay(self) -> None:
@@ -182,7 +174,7 @@ class GymWorld:
 def _save(env: Env) -> Any:
     """The state of an environment, and the steps that its time limit has counted."""
     inner: Any = env.unwrapped
-    elapsed = [wrapper._elapsed_steps for wrapper in _time_limits(env)]
+    elapsed = [wrapper._elapsed_steps for wrapper in time_limits(env)]
     if hasattr(inner, "model") and hasattr(inner, "data"):
         mujoco: Any = sys.modules["mujoco"]  # whoever made the environment has imported it
         state = np.empty(mujoco.mj_stateSize(inner.model, mujoco.mjtState.mjSTATE_INTEGRATION))
@@ -196,7 +188,7 @@ def _put_back(env: Env, snapshot: Any) -> None:
         raise InputError("this environment was not opened to be restored: make the world with restorable=True.")
     inner: Any = env.unwrapped
     state, elapsed = snapshot
-    for wrapper, steps in zip(_time_limits(env), elapsed, strict=True):
+    for wrapper, steps in zip(time_limits(env), elapsed, strict=True):
         wrapper._elapsed_steps = steps
     if not isinstance(state, dict):
         mujoco: Any = sys.modules["mujoco"]
@@ -215,13 +207,4 @@ def _attributes(inner: Any) -> list[str]:
             f"how to save the state of {type(inner).__name__} is not known: classic control, toy text and MuJoCo can "
             "be restored. Use it online only."
         )
-    return found
-
-
-def _time_limits(env: Any) -> list[Any]:
-    found = []
-    while env is not env.unwrapped:
-        if hasattr(env, "_elapsed_steps"):
-            found.append(env)
-        env = env.env
     return found
