@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from fpi.errors import InputError, SaveError
@@ -111,8 +112,8 @@ def read_json(path: Path, form: Mapping[str, Any]) -> dict[str, Any]:
 def misfit(content: Any, form: Any, name: str = "it") -> str | None:
     """What in JSON does not have a form, in words; None if all does.
 
-    A form is a function that says whether a value fits, [form] for a list, or {name: form} for an object with at least
-    these; a name that may be missing ends in a question mark, and * is every name.
+    A form is a type, a function that says whether a value fits, [form] for a list, or {name: form} for an object with
+    at least these; a name that may be missing ends in a question mark, and * is every name.
     """
     if isinstance(form, list | dict):
         if not isinstance(content, type(form)):
@@ -124,7 +125,8 @@ def misfit(content: Any, form: Any, name: str = "it") -> str | None:
             named = content if key == "*" else {key.rstrip("?")} & set(content)
             parts += [(each, content[each], inner) for each in named]
         return next(filter(None, (misfit(each, inner, part) for part, each, inner in parts)), None)
-    return None if form(content) else f"{name} is {str(content)[:50]!r}"
+    fits = isinstance(content, form) if isinstance(form, type | UnionType) else form(content)
+    return None if fits else f"{name} is {str(content)[:50]!r}"
 
 
 def is_flat(content: Any, depth: int = MOST_DEPTH) -> bool:

@@ -6,11 +6,9 @@ constants of their analyses. Other rows multiply these constants by less than 1,
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -277,14 +275,12 @@ def growth(found: Sequence[Line]) -> tuple[tuple[str, ...], list[tuple[str, ...]
 
 def to_csv(found: Sequence[Line]) -> str:
     """One row per run."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("problem", *(each.name for each in fields(Row)), "seed", "episodes", "regret"))
-    for line in found:
-        for seed, regrets in zip(line.seeds, line.regrets, strict=True):
-            row = asdict(line.row).values()
-            writer.writerow((line.problem.name, *row, seed, line.episodes, repr(float(regrets[-1]))))
-    return text.getvalue()
+    rows = (
+        (line.problem.name, *astuple(line.row), seed, line.episodes, repr(float(regrets[-1])))
+        for line in found
+        for seed, regrets in zip(line.seeds, line.regrets, strict=True)
+    )
+    return cells.csv_text(("problem", *(each.name for each in fields(Row)), "seed", "episodes", "regret"), rows)
 
 
 def to_json(found: Sequence[Line]) -> str:

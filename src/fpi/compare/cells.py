@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +16,8 @@ import numpy as np
 from fpi.baselines import Generative, Local, Method, Online, Oracle, Run, facts
 from fpi.baselines.harness import COLUMNS
 from fpi.errors import InputError
-from fpi.experiment.storage import read_manifest, read_rows, read_study
-from fpi.experiment.study import SEPARATOR, run_id
+from fpi.experiment.storage import finished_runs, read_study
+from fpi.experiment.study import SEPARATOR
 from fpi.run_config import RunConfig
 
 FAILED = 0.1  # what a policy may lose in the end, the median over seeds
@@ -128,20 +131,18 @@ def read(folder: Path) -> list[Cell]:
         raise InputError(f"{folder} has no study.json: it is not a folder that `fpi compare` has written.")
     cells = []
     for name, data in study["settings"].items():
-        setting = RunConfig.from_data(data)
-        testbed, noise = setting.make_testbed()
-        runs = {seed: _read_run(folder / "runs" / run_id(name, seed), data) for seed in study["seeds"]}
-        done = {seed: run for seed, run in runs.items() if run is not None}
-        if done:
+        found = {seed: rows for seed, _, rows in finished_runs(folder, name, data, study["seeds"])}
+        if found:
+            setting = RunConfig.from_data(data)
+            runs = (Run({mark: rows[f"mark.{mark}"] for mark in COLUMNS}, rows["loss"]) for rows in found.values())
             world, _, row = name.rpartition(SEPARATOR)
-            method = setting.make_method(0)
-            holds = facts(testbed, noise)
-            cells.append(Cell(world, row, method, holds, tuple(done), tuple(done.values()), study["size"]))
+            method, holds = setting.make_method(0), facts(*setting.make_testbed())
+            cells.append(Cell(world, row, method, holds, tuple(found), tuple(runs), study["size"]))
     return cells
 
 
-def _read_run(folder: Path, setting: dict[str, Any]) -> Run | None:
-    if not read_manifest(folder).get("finished"):
-        return None
-    tensors = read_rows(folder, setting)
-    return Run({name: tensors[f"mark.{name}"] for name in COLUMNS}, tensors["loss"])
+def csv_text(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows((heads, *rows))
+    return text.getvalue()

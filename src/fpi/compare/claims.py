@@ -11,18 +11,16 @@ policy loses.
 
 from __future__ import annotations
 
-import csv
-import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from fpi import baselines
 from fpi.algorithms import PAC
-from fpi.compare.cells import Cell
+from fpi.compare.cells import Cell, csv_text
 from fpi.errors import NondeterminismWarning
 from fpi.experiment.study import SEPARATOR, Study
 from fpi.run_config import RunConfig
@@ -150,8 +148,4 @@ def slip_table(rows: Sequence[SlipRow]) -> list[tuple[str, ...]]:
 
 
 def to_csv(rows: Sequence[SlipRow]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [each.name for each in fields(rows[0])], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
+    return csv_text([each.name for each in fields(SlipRow)], map(astuple, rows))

@@ -6,8 +6,6 @@ why. One setting of each method serves all testbeds.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +13,7 @@ from typing import Any
 
 from fpi.baselines import Generative, Inapplicable, Local, facts
 from fpi.baselines.harness import COLUMNS
-from fpi.compare.cells import Cell
+from fpi.compare.cells import Cell, csv_text
 from fpi.experiment.study import SEPARATOR, Study
 from fpi.run_config import RunConfig
 
@@ -211,12 +209,10 @@ def scaled(cells: Sequence[Cell]) -> str:
 
 def to_csv(cells: Sequence[Cell]) -> str:
     """A row per run and mark."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("method", "testbed", "access", "seed", *COLUMNS, "sound"))
-    for cell in cells:
-        for seed, run in zip(cell.seeds, cell.runs, strict=True):
-            for marks in zip(*(run.rows[name] for name in COLUMNS), strict=True):
-                numbers = [f"{number:.10g}" for number in marks]
-                writer.writerow((cell.row, cell.world, cell.access, seed, *numbers, cell.verdict == "yes"))
-    return text.getvalue()
+    rows = (
+        (cell.row, cell.world, cell.access, seed, *(f"{number:.10g}" for number in marks), cell.verdict == "yes")
+        for cell in cells
+        for seed, run in zip(cell.seeds, cell.runs, strict=True)
+        for marks in zip(*(run.rows[name] for name in COLUMNS), strict=True)
+    )
+    return csv_text(("method", "testbed", "access", "seed", *COLUMNS, "sound"), rows)

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -23,7 +23,7 @@ from fpi._validation import is_real, is_whole
 from fpi.baselines.harness import COLUMNS as MARKED
 from fpi.errors import DamagedResults, FpiError, InputError, ModelFileError, SaveError
 from fpi.experiment.run import COLUMNS, GAP, RANDOM, Checkpoint
-from fpi.experiment.study import MOST_RUNS, Job, names_a_folder, probe_episodes
+from fpi.experiment.study import MOST_RUNS, Job, names_a_folder, probe_episodes, run_id
 from fpi.run_config import RunConfig
 
 
@@ -129,10 +129,6 @@ def locked(out: Path) -> Iterator[None]:
 # --- the one reader of what stands in a folder ------------------------------------------------------------------------
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _is_positive(value: Any) -> bool:
     return is_real(value) and value >= 0
 
@@ -148,36 +144,32 @@ def _is_setting(value: Any) -> bool:
         return False
 
 
-def _anything(_: Any) -> bool:
-    return True
-
-
-MADE_BY = {"versions": {"*": _is_text}, "revision": lambda value: value is None or _is_text(value)}
+MADE_BY = {"versions": {"*": str}, "revision": str | None}
 STUDY = {
-    **dict.fromkeys(("name", "title", "size", "engine", "command"), _is_text),
-    "about?": _is_text,
+    **dict.fromkeys(("name", "title", "size", "engine", "command"), str),
+    "about?": str,
     "seeds": [_is_seed],
     "settings": {"*": _is_setting},
     **MADE_BY,
 }
 MANIFEST = {
-    "id": _is_text,
+    "id": str,
     "setting": _is_setting,
     "seed": _is_seed,
-    "engine": _is_text,
-    "started": _is_text,
-    "finished": lambda value: value is None or _is_text(value),
+    "engine": str,
+    "started": str,
+    "finished": str | None,
     **MADE_BY,
 }
-SO_FAR = {"seconds": _is_positive, "warnings": [_is_text], "cost?": {"*": _is_positive}}
+SO_FAR = {"seconds": _is_positive, "warnings": [str], "cost?": {"*": _is_positive}}
 FINISHED = {**SO_FAR, "steps": _is_seed}
-PROGRESS = {**FINISHED, "episodes": _is_seed, "finished": lambda value: isinstance(value, bool)}
-INTERVAL = {"estimate": _anything, "low": _anything, "high": _anything}
+PROGRESS = {**FINISHED, "episodes": _is_seed, "finished": bool}
+INTERVAL = {"estimate": object, "low": object, "high": object}
 SUMMARY = {
-    "claims": [{"text": _is_text, "verdict": _is_text, "detail": _is_text}],
-    "settings": {"*": {"last": {"mean": INTERVAL, "iqm": INTERVAL, "per_seed": [_anything]}}},
+    "claims": [{"text": str, "verdict": str, "detail": str}],
+    "settings": {"*": {"last": {"mean": INTERVAL, "iqm": INTERVAL, "per_seed": [object]}}},
     "speed?": {"*": is_real},
-    "left_open?": _is_text,
+    "left_open?": str,
 }
 
 
@@ -216,6 +208,17 @@ def read_rows(folder: Path, setting: dict[str, Any]) -> dict[str, NDArray[Any]]:
     if wrong:
         raise _damaged_run(path, wrong)
     return rows
+
+
+def finished_runs(
+    out: Path, name: str, setting: dict[str, Any], seeds: Sequence[int]
+) -> Iterator[tuple[int, dict[str, Any], dict[str, NDArray[Any]]]]:
+    """Seed, manifest and rows of the runs of a setting that are finished."""
+    for seed in seeds:
+        folder = out / "runs" / run_id(name, seed)
+        manifest = read_manifest(folder)
+        if manifest.get("finished"):
+            yield seed, manifest, read_rows(folder, setting)
 
 
 def read_checkpoint(folder: Path, setting: dict[str, Any]) -> Checkpoint | None:

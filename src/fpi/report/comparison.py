@@ -26,9 +26,8 @@ def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
     """Held-out gap against steps, log-log: a panel per testbed, the line style tells the access."""
     worlds = list(dict.fromkeys(cell.world for cell in cells))
     colours = _row_colours(list(dict.fromkeys(cell.row for cell in cells)))
-    columns = min(3, len(worlds))
-    figure, panels = figures._panels(columns, rows=-(-len(worlds) // columns))
-    for axes, world in zip(panels, worlds, strict=False):
+    figure, panels = figures._panels(len(worlds), columns=3)
+    for axes, world in zip(panels, worlds, strict=True):
         for cell in (cell for cell in cells if cell.world == world):
             steps, gaps = median_curve(cell)
             axes.plot(
@@ -43,8 +42,6 @@ def draw_gaps(cells: Sequence[Cell], path: Path) -> None:
             )
         axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="held-out gap", title=world)
         axes.grid(lw=0.4, alpha=0.6)
-    for axes in panels[len(worlds) :]:
-        axes.remove()
     figures.legend_beside(figure, loc="outside lower center", ncols=5, fontsize=8)
     figures.save(
         figure,

@@ -33,12 +33,8 @@ OTHER_COLOURS = ("#c97a00", "#2a8f6f", "#8558ba", "#8c6239", "#4f6d8f", GREY)
 
 def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool = False) -> None:
     """Regret against episodes with 95% bands over seeds; the guide is a line of slope 1/2."""
-    columns, rows = min(len(panels), 2), -(-len(panels) // 2)
-    figure, axes = _panels(columns, rows=rows)
-    figure.set_size_inches(7 * columns, 4.2 * rows)
-    for each in axes[len(panels) :]:
-        each.remove()
-    for each, (title, lines) in zip(axes, panels.items(), strict=False):
+    figure, axes = _panels(len(panels), columns=2, width=7.0)
+    for each, (title, lines) in zip(axes, panels.items(), strict=True):
         for line, (colour, style) in zip(lines, _line_styles(lines), strict=True):
             episodes, (mean, low, high) = line.curve()
             low = np.maximum(low, mean / 10)  # a log axis has no place for less than 0
@@ -89,18 +85,15 @@ def learning_curves(results: Results) -> Figure:
     shown = results.panels
     if not shown:
         raise InputError("no run of this study is finished, so there are no curves to draw.")
-    columns = min(len(shown), 3 if len(shown) > 4 else 2)
-    figure, panels = _panels(columns, rows=-(-len(shown) // columns))
+    figure, panels = _panels(len(shown), columns=3 if len(shown) > 4 else 2)
     colours = curve_colours(results.labels)
-    for axes, (name, settings) in zip(panels, shown.items(), strict=False):
+    for axes, (name, settings) in zip(panels, shown.items(), strict=True):
         for setting in settings:
             colour, (episodes, (mean, low, high)) = colours[setting.label], setting.curve("return")
             axes.fill_between(episodes, low, high, color=colour, alpha=0.2, lw=0)
             axes.plot(episodes, mean, color=colour, lw=1.5, label=setting.label)
         axes.set(title=name, xlabel="Episode", ylabel="Reward", ylim=reward_limits(settings), xlim=(0, None))
         axes.grid(lw=0.4, alpha=0.6)
-    for axes in panels[len(shown) :]:
-        axes.remove()
     legend_beside(figure, loc="outside right center")
     figure.supxlabel(caption(results), fontsize=9, color=GREY)
     figure.suptitle(results.study["title"].replace("$", r"\$"))
@@ -110,9 +103,8 @@ def learning_curves(results: Results) -> Figure:
 def rates(results: Results) -> Figure:
     """What was measured on log-log axes: means over seeds with their line, the bound, and the paper's exponent."""
     shown = results.summary["rates"]
-    columns = min(len(shown), 4 if len(shown) > 6 else 3 if len(shown) > 4 else 2)
-    figure, panels = _panels(columns, rows=-(-len(shown) // columns))
-    for axes, rate in zip(panels, shown, strict=False):
+    figure, panels = _panels(len(shown), columns=4 if len(shown) > 6 else 3 if len(shown) > 4 else 2)
+    for axes, rate in zip(panels, shown, strict=True):
         x, curve, slope = np.array(rate["x"], float), rate["curve"], rate["slope"]
         mean, low, high = (np.array(curve[name]) for name in ("estimate", "low", "high"))
         for number, (label, line) in enumerate((rate["lines"] or {}).items()):
@@ -132,8 +124,6 @@ def rates(results: Results) -> Figure:
         axes.set_title(rate["text"].partition(":")[0], fontsize=10)
         axes.grid(lw=0.4, alpha=0.6)
         axes.legend(frameon=False, fontsize=8)
-    for axes in panels[len(shown) :]:
-        axes.remove()
     seeds = counted(len(results.study["seeds"]), "seed")
     figure.supxlabel(f"Means over {seeds}; shaded: 95% bootstrap interval over seeds.", fontsize=9, color=GREY)
     figure.suptitle(results.study["title"].replace("$", r"\$"))
@@ -177,16 +167,21 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
-def _panels(columns: int, rows: int = 1) -> tuple[Figure, Sequence[Any]]:
+def _panels(number: int, columns: int | None = None, width: float = 5.2) -> tuple[Figure, Sequence[Any]]:
+    """So many axes, all in one row or in rows of `columns`, each of them `width` inches wide."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * columns + (1.2 if columns == 1 else 0), 4.2 * rows), layout="constrained")
+    columns = min(number, columns or number)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(max(width * columns, 6.4), 4.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axes in panels:
+    for axes in panels[number:]:
+        axes.remove()
+    for axes in panels[:number]:
         axes.spines[["top", "right"]].set_visible(False)
-    return figure, panels
+    return figure, panels[:number]
 
 
 def _colours(number: int) -> Sequence[Any]:

@@ -20,8 +20,8 @@ from fpi import statistics
 from fpi._files import as_path
 from fpi.errors import InputError
 from fpi.experiment.run import COLUMNS
-from fpi.experiment.storage import read_manifest, read_rows, read_study, read_summary
-from fpi.experiment.study import SEPARATOR, run_id
+from fpi.experiment.storage import finished_runs, read_study, read_summary
+from fpi.experiment.study import SEPARATOR
 from fpi.history import data_frame
 from fpi.statistics import Floats, Interval
 
@@ -205,15 +205,7 @@ def read(folder: str | os.PathLike[str]) -> Results:
             f"{place} has no study.json. A folder of results is made by `fpi reproduce`; name one of those."
         )
     settings = [
-        Setting(name, config, list(_finished(place / "runs", name, config, study["seeds"])))
+        Setting(name, config, [Run(*found) for found in finished_runs(place, name, config, study["seeds"])])
         for name, config in study["settings"].items()
     ]
     return Results(place, study, read_summary(place), settings)
-
-
-def _finished(runs: Path, setting: str, config: dict[str, Any], seeds: Sequence[int]) -> Iterator[Run]:
-    for seed in seeds:
-        folder = runs / run_id(setting, seed)
-        manifest = read_manifest(folder)
-        if manifest.get("finished"):
-            yield Run(seed, manifest, read_rows(folder, config))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -92,14 +91,9 @@ def allowed_runs(runs: int, delta: float | None, instances: int) -> int:
     It fails with probability delta; None is never. All claims of an instance hold together with probability 1 - delta,
     but for Lemma 11, which has an event of its own: so much is all that the error of the table is to be divided by.
     """
-    if delta is None:
-        return 0
-    more = 1.0
-    for failing in range(runs + 1):
-        more -= math.comb(runs, failing) * delta**failing * (1 - delta) ** (runs - failing)
-        if more <= TABLE_ERROR / (2 * instances):
-            return failing
-    return runs
+    from scipy.stats import binom
+
+    return 0 if delta is None else int(binom.isf(TABLE_ERROR / (2 * instances), runs, delta))
 
 
 def judge(
