@@ -181,27 +181,14 @@ def cost(size: str) -> Study:
         rule: dict[str, Any] = {"epsilon": 0.05} if algorithm == "PAC" else {}
         in_time = {seconds: (most, "T" if most == 1 else "T²"), **({} if most == 1 else {held: (1, "T")})}
         compare(algorithm, "T", in_time, {t: ("LinBandit", bandit, t, rule) for t in lengths})
-        compare(
-            algorithm, "H", {seconds: (1, "H")}, {h: ("HubNet", {**hubs, "B": h - 1}, played, rule) for h in stages}
-        )
-        compare(
-            algorithm,
-            "|A|",
-            {seconds: (1, "|A|")},
-            {k: ("LinBandit", {**bandit, "K": k}, played, rule) for k in actions},
-        )
-        compare(
-            algorithm,
-            "d",
-            {seconds: (2, "d² (poly(d) in the paper)")},
-            {d: ("LinBandit", {**bandit, "d": d}, played, rule) for d in dims},
-        )
-    compare(
-        "PAC",
-        "1/ε",
-        {seconds: (2, "1/ε²"), held: (2, "1/ε²")},
-        {1 / each: ("LinBandit", bandit, played, {"epsilon": each}) for each in epsilons},
-    )
+        runs: dict[float, Any] = {h: ("HubNet", {**hubs, "B": h - 1}, played, rule) for h in stages}
+        compare(algorithm, "H", {seconds: (1, "H")}, runs)
+        runs = {k: ("LinBandit", {**bandit, "K": k}, played, rule) for k in actions}
+        compare(algorithm, "|A|", {seconds: (1, "|A|")}, runs)
+        runs = {d: ("LinBandit", {**bandit, "d": d}, played, rule) for d in dims}
+        compare(algorithm, "d", {seconds: (2, "d² (poly(d) in the paper)")}, runs)
+    by_accuracy = {1 / each: ("LinBandit", bandit, played, {"epsilon": each}) for each in epsilons}
+    compare("PAC", "1/ε", {seconds: (2, "1/ε²"), held: (2, "1/ε²")}, by_accuracy)
     return Study(
         name="cost",
         title="Time and space of PAC and Regret",

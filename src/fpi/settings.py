@@ -29,18 +29,14 @@ def _check_flag(name: str, flag: Any) -> None:
         raise InputError(f"{name} is {flag!r}; pass True or False.")
 
 
-def _check_freeze(name: str, freeze: Any) -> None:
-    if not isinstance(freeze, str):
-        check_whole(name, freeze, least=1)
-    elif freeze not in ("exact", "never"):
-        raise InputError(f'{name} is {freeze!r}; pass "exact", "never", or how many prefixes to keep.')
+def _word_or_whole(words: tuple[str, ...], wanted: str) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            check_whole(name, value, least=1)
+        elif value not in words:
+            raise InputError(f"{name} is {value!r}; pass {wanted}.")
 
-
-def _check_first_level(name: str, level: Any) -> None:
-    if not isinstance(level, str):
-        check_whole(name, level, least=1)
-    elif level != "auto":
-        raise InputError(f'{name} is {level!r}; pass the number of a level, or "auto".')
+    return check
 
 
 def _check_range(name: str, ends: Any) -> None:
@@ -176,7 +172,7 @@ class PACSettings(TheorySettings):
         Setting(
             "exact: decisions at covered states never change. never: they use all data. A number N: only the newest N "
             "prefixes are available, as in the paper's experiments (20).",
-            _check_freeze,
+            _word_or_whole(("exact", "never"), '"exact", "never", or how many prefixes to keep'),
             "MODE",
         ),
     ] = "exact"
@@ -238,7 +234,7 @@ class RegretSettings(LevelSettings):
         Setting(
             "The level to begin with, 1 in the paper. auto: the first whose policy is promised to lose less than H; "
             "those before cost episodes and promise nothing.",
-            _check_first_level,
+            _word_or_whole(("auto",), 'the number of a level, or "auto"'),
             "LEVEL",
         ),
     ] = 1

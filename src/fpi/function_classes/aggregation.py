@@ -14,7 +14,7 @@ from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, BoolArray, FloatArray, check_values
 
 
 class Aggregation:
@@ -28,7 +28,7 @@ class Aggregation:
     `cells`: how many.
     """
 
-    exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}
+    exact: ClassVar = EXACT
 
     def __init__(
         self,
@@ -51,15 +51,13 @@ class Aggregation:
     def rows(self, observation: Any, stage: int) -> FloatArray:
         """The number of the cell of each action, as a row of one entry."""
         cells = np.asarray(self._cell_of(observation, stage))
-        if cells.shape != (self.actions,) or cells.dtype.kind not in "iu" or not self._are_cells(cells):
+        numbers = cells.shape == (self.actions,) and cells.dtype.kind in "iu"
+        if not (numbers and np.all((cells >= 0) & (cells < self.cells))):
             raise InputError(
                 f"cell_of gave {cells!r} at stage {stage}, expected {self.actions} whole numbers, one per action, from "
                 f"0 to {self.cells - 1}."
             )
         return cells[:, None].astype(np.float64)
-
-    def _are_cells(self, cells: npt.NDArray[Any]) -> bool:
-        return bool(((cells >= 0) & (cells < self.cells)).all())
 
     def log_covering(self, radius: float) -> float:
         """Every cell needs ceil((max_value - min_value) / (2 radius)) values."""

@@ -24,6 +24,10 @@ TOLERANCE = 1e-9
 """Differences and widths that exceed epsilon by no more than this share of it count as equal to it."""
 
 
+EXACT = dict.fromkeys(("estimates", "widths", "dependent", "log_covering"), "exact")
+"""What classes say of their answers, see `FunctionClass.exact`."""
+
+
 class Prefixes(Protocol):
     """Data in order, and what the class says after any number k of them.
 

@@ -14,7 +14,7 @@ from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes import _kernels
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, check_values
 from fpi.function_classes.confidence import most_gains
 
 SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: pass them again when loading
@@ -29,7 +29,7 @@ class FiniteClass:
     `key(observation, stage)` promises equal values for equal keys at a stage.
     """
 
-    exact: ClassVar = {"estimates": "exact", "widths": "exact", "dependent": "exact", "log_covering": "exact"}
+    exact: ClassVar = EXACT
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map, optional_methods
 from fpi.function_classes import _kernels
 from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, check_values
 from fpi.function_classes.confidence import most_gains
 
 MOST_DIM = 256
@@ -33,7 +33,13 @@ class _Ball:
     slopes: tuple[float, float]
 
     def __init__(
-        self, features: Features, radius: float, min_value: float, max_value: float, actions: int | None
+        self,
+        features: Features,
+        *,
+        radius: float,
+        max_value: float,
+        min_value: float = 0.0,
+        actions: int | None = None,
     ) -> None:
         if actions is None:
             if not isinstance(features, FeatureMap):
@@ -109,25 +115,9 @@ class LinearBall(_Ball):
     function need `actions`.
     """
 
-    exact: ClassVar = {
-        "estimates": "exact",
-        "widths": "upper bound",
-        "dependent": "exact",
-        "log_covering": "upper bound",
-    }
+    exact: ClassVar = EXACT | dict.fromkeys(("widths", "log_covering"), "upper bound")
     widest = math.inf
     slopes = (1.0, 1.0)
-
-    def __init__(
-        self,
-        features: Features,
-        *,
-        radius: float,
-        max_value: float,
-        min_value: float = 0.0,
-        actions: int | None = None,
-    ) -> None:
-        super().__init__(features, radius, min_value, max_value, actions)
 
     def link(self, x: FloatArray) -> FloatArray:
         return x
@@ -145,12 +135,7 @@ class GeneralizedLinear(_Ball):
     is the least-squares fit that descent from theta = 0 finds.
     """
 
-    exact: ClassVar = {
-        "estimates": "local minimum",
-        "widths": "upper bound",
-        "dependent": "upper bound",
-        "log_covering": "upper bound",
-    }
+    exact: ClassVar = dict.fromkeys(EXACT, "upper bound") | {"estimates": "local minimum"}
 
     def __init__(
         self,
@@ -162,7 +147,7 @@ class GeneralizedLinear(_Ball):
         min_value: float = 0.0,
         actions: int | None = None,
     ) -> None:
-        super().__init__(features, radius, min_value, max_value, actions)
+        super().__init__(features, radius=radius, max_value=max_value, min_value=min_value, actions=actions)
         self.widest = self.max_value - self.min_value
         self._function: Link | None = None
         if link == "logistic":

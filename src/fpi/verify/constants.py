@@ -51,10 +51,6 @@ class Constants:
         """Factor and bias of the errors of estimates at a prefix, in widths."""
         raise NotImplementedError
 
-    def radius(self, stage: int, level: int) -> Callable[[int], float]:
-        """beta of a level."""
-        raise NotImplementedError
-
     def margins(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float, float]:
         """Eq. (7) by three rules: factor and bias of errors at the state itself, and a slack."""
         if self.instance.elimination == "paper":
@@ -141,6 +137,7 @@ class ClassConstants(Constants):
         return 1.0, 0.0
 
     def radius(self, stage: int, level: int) -> Callable[[int], float]:
+        """beta of a level."""
         return lambda k: self.known.beta(level, k, stage)
 
 
