@@ -130,3 +130,26 @@ def never_raises(handler: Handler) -> Handler:
     """Mark a handler of SIGINT that only takes note itself: it is called at once, wherever Ctrl-C comes."""
     handler.never_raises = True  # type: ignore[attr-defined]
     return handler
+
+
+@contextmanager
+def interruptible(when: str) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed.
+
+    The first Ctrl-C asks to stop at the next point where all files agree, described by `when`; a second stops at once.
+    """
+    asked = False
+
+    @never_raises
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        text = f"\nStopping {when}; Ctrl-C again stops at once.\n"
+        os.write(2, text.encode())  # print may be interrupted itself
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -41,6 +41,8 @@ class Domain:
     learners: Mapping[str, Learner]
     env_args: Mapping[str, Any] = field(default_factory=dict)
     action_grid: int | None = None
+    name: str = ""
+    """In tables, if it is not that of the environment."""
     needs: tuple[str, str] | None = None
     """A module, and the extra that brings it."""
     starts: int = STARTS
@@ -84,6 +86,16 @@ def _tiles(rewards: tuple[float, float], **arguments: Any) -> dict[str, Learner]
     return {"PAC, tiles": Learner("PAC", 100_000, 1_000, arguments, {"type": "TileCoding", "tiles": 4, "tilings": 4})}
 
 
+def _control(
+    env: str, threshold: float, rewards: tuple[float, float], peers: str, action_grid: int | None = None
+) -> Domain:
+    return Domain("classic control", env, threshold, _tiles(rewards), action_grid=action_grid, peers=peers)
+
+
+def _mujoco(env: str, threshold: float, learners: dict[str, Learner], peers: str = "") -> Domain:
+    return Domain("MuJoCo", env, threshold, learners, action_grid=3, needs=MUJOCO, peers=peers)
+
+
 def _model(episodes: int, every: int, seconds: float = 60.0, **arguments: Any) -> Learner:
     return Learner("ModelFPI", episodes, every, arguments, {}, seconds)
 
@@ -97,6 +109,7 @@ def _sea(size: int) -> Domain:
         0.98,
         {name: replace(each, arguments={**each.arguments, "horizon": size}) for name, each in learners.items()},
         {"size": size, "seed": "run"},
+        name=f"deep_sea-{size}",
         needs=BSUITE,
         starts=1,
         peers="PPO, DQN: not in 5,000 (N = 20, actions permuted)" if size == 20 else "",
@@ -120,6 +133,7 @@ def _game(
             "ModelFPI": _model(500, 10, **arguments),
         },
         {"game": game, "memory": memory, "moves": moves, "frameskip": frameskip, "decisions": 64},
+        name=game,
         needs=ATARI,
         starts=1,
     )
@@ -127,87 +141,56 @@ def _game(
 
 _BANDIT = {"d": 6, "K": 10}
 DOMAINS: dict[str, Domain] = {
-    "FrozenLake-v1": Domain(
-        "toy text",
-        "FrozenLake-v1",
-        1.0,
-        _numbered((0.0, 1.0), 5_000, 50, Regret=_regret((0.0, 1.0), 5_000, 50), ModelFPI=_model(500, 5)),
-        {"is_slippery": False},
-        starts=1,
-        quick=True,
-    ),
-    "CliffWalking-v1": Domain(
-        "toy text",
-        "CliffWalking-v1",
-        -13.0,
-        _numbered((-100.0, 0.0), 20_000, 200, Regret=_regret((-100.0, 0.0), 20_000, 200), ModelFPI=_model(500, 5)),
-        {"max_episode_steps": 50},
-        starts=1,
-        note="50 steps",
-    ),
-    "LinBandit": Domain(
-        "linear bandit",
-        "fpi/LinBandit-v0",
-        0.83,
-        {
-            "PAC": Learner("PAC", 20_000, 50, {"epsilon": 0.1, "explore": "widest"}, {"type": TESTBED}),
-            "Regret": Learner("Regret", 20_000, 50, {"scale": 0.01}, {"type": TESTBED}),
-            "ModelFPI": _model(100, 20, 15.0),
-        },
-        _BANDIT,
-        judge_args={"noise": "none"},
-        note="the best is 0.84",
-        quick=True,
-    ),
-    **{f"deep_sea-{size}": _sea(size) for size in (10, 20, 30, 40, 50)},
-    "Freeway": _game("Freeway", 4.0, [[14, 16], [106, 16]], [0, 1], 16, (0.0, 1.0)),
-    "Boxing": _game("Boxing", 3.0, [[32, 16], [34, 16]], [0, 1, 2, 3, 4, 5], 8, (-3.0, 3.0)),
-    "Pong": _game("Pong", 1.0, [[54, 32], [51, 16]], [0, 2, 3], 8, (-1.0, 1.0)),
-    "Breakout": _game("Breakout", 5.0, [[72, 8], [99, 32]], [0, 1, 2, 3], 8, (0.0, 7.0)),
-    "Taxi-v4": Domain(
-        "toy text",
-        "Taxi-v4",
-        7.0,
-        _numbered((-10.0, 20.0), 100_000, 1_000, ModelFPI=_model(2_000, 50)),
-    ),
-    "CartPole-v1": Domain(
-        "classic control", "CartPole-v1", 475.0, _tiles((0.0, 1.0)), peers="PPO 123–181, DQN 372–451"
-    ),
-    "MountainCar-v0": Domain(
-        "classic control", "MountainCar-v0", -110.0, _tiles((-1.0, 0.0)), peers="DQN 330–560, PPO 2,108–4,033"
-    ),
-    "Acrobot-v1": Domain("classic control", "Acrobot-v1", -100.0, _tiles((-1.0, 0.0)), peers="PPO 16–153, DQN 90–130"),
-    "Pendulum-v1": Domain(
-        "classic control",
-        "Pendulum-v1",
-        -200.0,
-        _tiles((-16.3, 0.0)),
-        action_grid=3,
-        peers="SAC, DQN 15–25, PPO 100–120",
-    ),
-    "InvertedPendulum-v5": Domain(
-        "MuJoCo",
-        "InvertedPendulum-v5",
-        950.0,
-        _tiles((0.0, 1.0)),
-        action_grid=3,
-        needs=MUJOCO,
-        peers="PPO 144–291, DQN 800–1,102",
-    ),
-    "InvertedDoublePendulum-v5": Domain(
-        "MuJoCo",
-        "InvertedDoublePendulum-v5",
-        9_100.0,
-        {"ModelFPI": _model(20, 1, 120.0)},
-        action_grid=3,
-        needs=MUJOCO,
-    ),
-    "Reacher-v5": Domain(
-        "MuJoCo", "Reacher-v5", -3.75, {"ModelFPI": _model(20, 1, 120.0)}, action_grid=3, needs=MUJOCO
-    ),
-    "Swimmer-v5": Domain(
-        "MuJoCo", "Swimmer-v5", 360.0, {"ModelFPI": _model(10, 1, 120.0)}, action_grid=3, needs=MUJOCO
-    ),
+    each.name or each.env: each
+    for each in (
+        Domain(
+            "toy text",
+            "FrozenLake-v1",
+            1.0,
+            _numbered((0.0, 1.0), 5_000, 50, Regret=_regret((0.0, 1.0), 5_000, 50), ModelFPI=_model(500, 5)),
+            {"is_slippery": False},
+            starts=1,
+            quick=True,
+        ),
+        Domain(
+            "toy text",
+            "CliffWalking-v1",
+            -13.0,
+            _numbered((-100.0, 0.0), 20_000, 200, Regret=_regret((-100.0, 0.0), 20_000, 200), ModelFPI=_model(500, 5)),
+            {"max_episode_steps": 50},
+            starts=1,
+            note="50 steps",
+        ),
+        Domain(
+            "linear bandit",
+            "fpi/LinBandit-v0",
+            0.83,
+            {
+                "PAC": Learner("PAC", 20_000, 50, {"epsilon": 0.1, "explore": "widest"}, {"type": TESTBED}),
+                "Regret": Learner("Regret", 20_000, 50, {"scale": 0.01}, {"type": TESTBED}),
+                "ModelFPI": _model(100, 20, 15.0),
+            },
+            _BANDIT,
+            name="LinBandit",
+            judge_args={"noise": "none"},
+            note="the best is 0.84",
+            quick=True,
+        ),
+        *(_sea(size) for size in (10, 20, 30, 40, 50)),
+        _game("Freeway", 4.0, [[14, 16], [106, 16]], [0, 1], 16, (0.0, 1.0)),
+        _game("Boxing", 3.0, [[32, 16], [34, 16]], [0, 1, 2, 3, 4, 5], 8, (-3.0, 3.0)),
+        _game("Pong", 1.0, [[54, 32], [51, 16]], [0, 2, 3], 8, (-1.0, 1.0)),
+        _game("Breakout", 5.0, [[72, 8], [99, 32]], [0, 1, 2, 3], 8, (0.0, 7.0)),
+        Domain("toy text", "Taxi-v4", 7.0, _numbered((-10.0, 20.0), 100_000, 1_000, ModelFPI=_model(2_000, 50))),
+        _control("CartPole-v1", 475.0, (0.0, 1.0), "PPO 123–181, DQN 372–451"),
+        _control("MountainCar-v0", -110.0, (-1.0, 0.0), "DQN 330–560, PPO 2,108–4,033"),
+        _control("Acrobot-v1", -100.0, (-1.0, 0.0), "PPO 16–153, DQN 90–130"),
+        _control("Pendulum-v1", -200.0, (-16.3, 0.0), "SAC, DQN 15–25, PPO 100–120", 3),
+        _mujoco("InvertedPendulum-v5", 950.0, _tiles((0.0, 1.0)), "PPO 144–291, DQN 800–1,102"),
+        _mujoco("InvertedDoublePendulum-v5", 9_100.0, {"ModelFPI": _model(20, 1, 120.0)}),
+        _mujoco("Reacher-v5", -3.75, {"ModelFPI": _model(20, 1, 120.0)}),
+        _mujoco("Swimmer-v5", 360.0, {"ModelFPI": _model(10, 1, 120.0)}),
+    )
 }
 SEEDS = {"quick": 2, "default": 10, "full": 20}
 

@@ -79,7 +79,7 @@ class Settings:
     horizon: Annotated[int, Setting("H, the stages (steps) of an episode.", _whole(1), "STEPS")]
     reward_range: Annotated[
         tuple[float, float] | None,
-        Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH", none="any"),
+        Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH", none="what is seen"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -317,10 +317,6 @@ class ModelSettings(Settings):
             metavar="NAME",
         ),
     ] = "frozen"
-    reward_range: Annotated[
-        tuple[float, float] | None,
-        Setting("Smallest and largest reward of one step.", _check_range, "LOW HIGH", none="what is seen"),
-    ] = None
     grid: Annotated[
         tuple[tuple[float, ...], ...] | None,
         Setting("The actions of a continuous action space, one per row.", _check_rows, none="the actions are Discrete"),

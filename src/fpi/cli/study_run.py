@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from fpi import experiment
+from fpi._interrupts import interruptible
 from fpi.cli import console
-from fpi.cli.interrupt import interruptible
 from fpi.cli.main import STOPPED
 from fpi.cli.progress import live_table
 from fpi.errors import InputError

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fpi import _files, compiled
+from fpi._interrupts import interruptible
 from fpi.algorithms import Agent
 from fpi.callbacks import JsonlLog, TensorBoardLog
-from fpi.cli.interrupt import interruptible
 from fpi.cli.train_options import UNFINISHED
 from fpi.compiled import CompiledEnv
 from fpi.envs import Env

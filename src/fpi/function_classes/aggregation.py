@@ -13,8 +13,7 @@ import numpy.typing as npt
 from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
-from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import EXACT, BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, BoolArray, FloatArray, OrderedData, check_values
 
 
 class Aggregation:

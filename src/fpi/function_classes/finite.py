@@ -13,8 +13,7 @@ from fpi._validation import check_whole
 from fpi.errors import InputError
 from fpi.features import with_stage
 from fpi.function_classes import _kernels
-from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, OrderedData, check_values
 from fpi.function_classes.confidence import most_gains
 
 SAVED_NUMBERS = 100_000  # larger tables would swell the JSON of a model file: pass them again when loading

@@ -12,8 +12,7 @@ from fpi._validation import check_positive, check_whole
 from fpi.errors import InputError
 from fpi.features import FeatureMap, as_feature_map, optional_methods
 from fpi.function_classes import _kernels
-from fpi.function_classes._ordered import OrderedData
-from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, check_values
+from fpi.function_classes.base import EXACT, TOLERANCE, BoolArray, FloatArray, OrderedData, check_values
 from fpi.function_classes.confidence import most_gains
 
 MOST_DIM = 256
