@@ -13,7 +13,7 @@ import fpi
 from fpi import rate_studies, studies, testbeds
 from fpi.cli import app
 from fpi.errors import InputError
-from fpi.experiment import RunConfig, Study, run_study, speed
+from fpi.experiment import RunConfig, Study, run_study
 from fpi.experiment import run as runs
 from fpi.experiment.backends import Local
 from fpi.experiment.study import Job
@@ -231,7 +231,6 @@ def test_scaled_and_sound_rows_are_told_apart():
 
 @pytest.mark.process
 def test_the_command_draws_slopes_and_says_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "SECONDS", 0.02)
     monkeypatch.setenv("COLUMNS", "200")
     told = CliRunner().invoke(app, ["reproduce", "cost", "--quick", "--workers", "2", "--out", str(tmp_path)])
     assert told.exit_code == 0, told.output

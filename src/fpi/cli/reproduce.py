@@ -131,7 +131,6 @@ def _report(study: Study, engine: str, out: Path) -> None:
     from fpi import _files
     from fpi.cli import console
     from fpi.cli.study_report import write_report
-    from fpi.experiment import speed
     from fpi.report import judged, read, summarise
     from fpi.report.results import uncounted
 
@@ -148,9 +147,6 @@ def _report(study: Study, engine: str, out: Path) -> None:
         return
     summary = summarise(study, found)
     summary["left_open"] = _left_open(study, engine)
-    if study.settings:
-        with console.waiting("measuring the speed of bare environments"):
-            summary["speed"] = speed.measure(study, out)
     _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
         typer.echo(f"Warning: {console.in_toml(told)}", err=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fpi import compiled
 from fpi.algorithms import Agent
 from fpi.callbacks import GapLog
-from fpi.compiled import CompiledEnv, StaleLog
+from fpi.compiled import StaleLog
 from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
 from fpi.history import History
@@ -28,7 +28,12 @@ def make_engine(name: str, setting: RunConfig) -> Learn:
         return lambda agent, episodes, seed, *logs: agent.learn(env, episodes, seed, callback=_together(*logs))
     if name != "compiled":
         raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
-    compiled_env = find_compiled_env(setting)
+    if setting.env_args:
+        raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
+    module, _, env_name = setting.env.rpartition(":")  # as gymnasium.make reads it
+    if module:
+        importlib.import_module(module)
+    compiled_env = compiled.get(env_name, setting.action_grid)
     check_agent(setting.make_agent())  # an InputError if compiled code does not know such agents
     return lambda agent, episodes, seed, log, _: compiled.learn(agent, compiled_env, episodes, seed, log=log)
 
@@ -41,15 +46,6 @@ def _together(*logs: Callback | None) -> Callback | None:
             log(episode)
 
     return call if known else None
-
-
-def find_compiled_env(setting: RunConfig) -> CompiledEnv:
-    if setting.env_args:
-        raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
-    module, _, name = setting.env.rpartition(":")  # as gymnasium.make reads it
-    if module:
-        importlib.import_module(module)
-    return compiled.get(name, setting.action_grid)
 
 
 def make_log(agent: Agent) -> StaleLog | None:

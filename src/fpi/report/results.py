@@ -7,6 +7,7 @@ the columns in `rows.safetensors`. A setting is called `panel--label`: the setti
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,6 +164,18 @@ class Results:
     def runs(self) -> Iterator[Run]:
         """All finished runs, setting by setting."""
         return (run for setting in self.settings for run in setting.runs)
+
+    @property
+    def speeds(self) -> dict[str, float]:
+        """Steps per second and core, of learning and its environment together."""
+        found: defaultdict[str, list[Run]] = defaultdict(list)
+        for setting in self.settings:
+            for run in setting.runs:
+                found[f"{setting.config['env']}, {run.manifest['engine']} engine"].append(run)
+        return {
+            what: sum(run.manifest["steps"] for run in runs) / max(sum(run.manifest["seconds"] for run in runs), 1e-9)
+            for what, runs in found.items()
+        }
 
     def to_frame(self) -> DataFrame:
         """A pandas DataFrame with a row for every episode of every finished run, and the setting and seed of each."""

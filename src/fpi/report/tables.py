@@ -103,7 +103,7 @@ def numbers(results: Results) -> str:
 
 
 def speed(results: Results) -> str:
-    """Steps per second of one core, beside what bare loops reach."""
+    """Steps per second of one core."""
     rows = [(escape(name), f"{rate:,.0f}") for name, rate in results.summary.get("speed", {}).items()]
     return table(("what ran on one core", "steps per second"), rows) if rows else ""
 
