@@ -145,8 +145,7 @@ def _report(study: Study, engine: str, out: Path) -> None:
         for path in judged.write(found):
             console.say(f"{path} is written.")
         return
-    summary = summarise(study, found)
-    summary["left_open"] = _left_open(study, engine)
+    summary = summarise(study, found) | {"left_open": _left_open(study, engine), "speed": found.speeds}
     _files.write_json(out / "summary.json", summary)
     for told in _warnings(found):
         typer.echo(f"Warning: {console.in_toml(told)}", err=True)

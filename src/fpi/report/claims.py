@@ -35,7 +35,6 @@ def summarise(study: Study, results: Results) -> dict[str, Any]:
     return {
         "seeds": list(study.seeds),
         "settings": {name: _headline(setting) for name, setting in found.items()},
-        "speed": results.speeds,
         "claims": [judge(claim, found) for claim in study.judged],
         "rates": [
             {"text": claim.text, **rate.to_data()}
