@@ -25,16 +25,20 @@ IMPORT = "import time; began = time.process_time(); import fpi; print(time.proce
 def run() -> Iterator[Table | str]:
     table = Table("what", "seconds of a processor", "target")
     for what, code, target in (("`import fpi`", IMPORT, "< 0.5"), ("first episode, warm cache", FIRST_EPISODE, "< 1")):
-        _seconds(code)  # fills the compile cache
-        table.add_row(f"{what}, best of 3", f"{min(_seconds(code) for _ in range(3)):.2f}", target)
+        with TemporaryDirectory() as cache:
+            _seconds(code, cache)  # fills the caches of compiled code and of Python
+            table.add_row(f"{what}, best of 3", f"{min(_seconds(code, cache) for _ in range(3)):.2f}", target)
     first, second = _figure2()
     table.add_row("compiling all that `make run` needs", f"{first - second:.1f}", "< 30")
     yield table
     yield "The last: Figure 2, one episode of one seed in one process, with an empty cache less with a full one."
 
 
-def _seconds(code: str) -> float:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def _seconds(code: str, cache: str) -> float:
+    """What the code prints. Python keeps its own bytecode in `cache`, even where the environment forbids that."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = cache
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 

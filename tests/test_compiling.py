@@ -18,7 +18,7 @@ from numba.core.dispatcher import Dispatcher
 
 import fpi
 from fpi import _compiling
-from fpi.kernels import numerics
+from fpi.kernels import numerics, objects, states
 
 SOURCE = Path(fpi.__file__).parent
 
@@ -212,6 +212,49 @@ def test_parts_are_not_optimised_on_their_own():
     (found,) = thrice.overloads.values()
     shared = str(found.library._get_module_for_linking())
     assert "define linkonce_odr" in shared and "define" not in found.library.get_llvm_str()
+
+
+def test_what_compiled_functions_call_is_compiled_alone_only_for_python():
+    inner = _compiling.jit(numerics.largest_square.py_func)
+    assert numba.njit(lambda x: inner(x) + 1)(np.eye(2)) == 2
+    assert not inner.signatures
+    assert inner(np.eye(2)) == 1 and inner.signatures
+
+
+def test_parts_and_whole_functions_have_places_of_their_own_in_the_cache():
+    whole, part = (dispatcher._cache._cache_file for dispatcher in (numerics.dot, part_of(numerics.dot)))
+    assert whole._index_name != part._index_name and whole._source_stamp == part._source_stamp
+
+
+def part_of(dispatcher):
+    return dispatcher.get_overload.__self__
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.bool_, states.STATE])
+def test_arrays_are_those_of_numpy(dtype):
+    make = numba.njit(lambda n, m: (objects.zeros(n, dtype), objects.zeros((n, m), dtype), objects.empty(n, dtype)))
+    for n in (0, 3, 1000):
+        line, table, room = make(n, 2)
+        for made, expected in ((line, np.zeros(n, dtype)), (table, np.zeros((n, 2), dtype))):
+            assert made.flags.c_contiguous and made.dtype == expected.dtype and np.array_equal(made, expected)
+        assert room.shape == (n,) and room.dtype == np.dtype(dtype)
+
+
+@pytest.mark.process
+def test_a_first_episode_imports_no_more_than_it_needs(package):
+    """numba would import scipy.linalg, which takes longer than all of fpi."""
+    script = """
+import json, sys
+from fpi.kernels import numerics
+import numba
+import numpy as np
+found = {"sum": float(numerics.exact_sum(np.full(3, 2.0)))}
+found["linalg"] = "scipy.linalg" in sys.modules
+found["dot"] = float(numba.njit(lambda x: np.dot(x, x))(np.full(3, 2.0)))
+print(json.dumps(found))
+"""
+    found = run(package, script)
+    assert found["sum"] == 6.0 and not found["linalg"] and found["dot"] == 12.0
 
 
 def test_without_a_place_for_the_stamp_nothing_is_cached(monkeypatch):

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from llvmlite import ir
@@ -20,6 +22,7 @@ from llvmlite.binding import parse_assembly
 from numba import config, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.np import linalg
 
 from fpi._interrupts import held
 
@@ -28,13 +31,33 @@ FOLDER = Path(__file__).parent
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]+)|import[ \t]+([\w.]+))", re.M)
 
 
+def _load_arrays() -> None:
+    """Import what numba needs in any case, without its look for a BLAS: that imports all of scipy.linalg.
+
+    There is one, since fpi needs scipy, and numba looks again where a function uses it.
+    """
+    look = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = look
+
+
+_load_arrays()
+
+
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call: no fastmath, and division as numpy does it.
 
     Python's global lock stays, so that no two threads can meet in one object. A constant among the arguments of a call
     is a number like any other: numba would compile the function, and all that it calls, once more for each.
+
+    Compiled callers take it in as a part (`jit_part`), so that it is compiled on its own only where Python calls it.
     """
-    return _compiled(function)
+    whole, part = _compiled(function), jit_part(_namesake(function))
+    whole.get_call_template, whole.get_overload = part.get_call_template, part.get_overload
+    return whole
 
 
 def jit_part(function: Callable[..., Any]) -> Any:
@@ -74,6 +97,13 @@ class _PartCompiler(Compiler):
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), function.__qualname__)  # type: ignore[no-untyped-call]
         self.state.library.enable_object_caching()
         return super().compile_extra(function)  # type: ignore[no-untyped-call]
+
+
+def _namesake(function: Any) -> Any:
+    """The same function with a place of its own in numba's cache."""
+    other = FunctionType(function.__code__, function.__globals__, function.__name__)
+    other.__module__, other.__qualname__ = function.__module__, f"{function.__qualname__}_part"
+    return other
 
 
 def _refuse(*_: Any) -> Any:

@@ -6,8 +6,8 @@ from numba import types
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import ACTOR, FROM_DOUBLES, act, store_kept
 from fpi.kernels.levels import LADDER, climb
-from fpi.kernels.numerics import exact_sum, put
-from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new
+from fpi.kernels.numerics import exact_sum, fill, put
+from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new, zeros
 from fpi.kernels.suffixes import SUFFIXES, note
 
 FINISHED, BAD_OBSERVATION, BAD_REWARD, TO_STORE = range(4)
@@ -104,11 +104,12 @@ def new_run(
     run.window, run.rule, run.seed = window, rule, seed
     run.number, run.returns, run.lengths, run.stored_stage = number, returns, lengths, stored_stage
     run.covered_steps, run.visits, run.suffixes, run.logging = covered_steps, visits, suffixes, logging
-    run.active = np.zeros((horizon, actor.indices.shape[1]), np.int32)
-    run.actions, run.covered = np.zeros(horizon, np.int64), np.zeros(horizon, np.int64)
-    run.rewards, run.levels = np.zeros(horizon), np.ones(horizon, np.int64)
-    run.hindsight, run.start = hindsight, np.zeros(state.size)
-    run.observations = np.zeros((horizon + 1 if hindsight else 0, actor.observation.size))
+    run.active = zeros((horizon, actor.indices.shape[1]), np.int32)
+    run.actions, run.covered = zeros(horizon, np.int64), zeros(horizon, np.int64)
+    run.rewards, run.levels = zeros(horizon, np.float64), zeros(horizon, np.int64)
+    fill(run.levels, 1)
+    run.hindsight, run.start = hindsight, zeros(state.size, np.float64)
+    run.observations = zeros((horizon + 1 if hindsight else 0, actor.observation.size), np.float64)
     return run
 
 

@@ -52,11 +52,14 @@ class Actor:
         question, answer = made(compiled.get_question, self.handle), made(compiled.get_answer, self.handle)
         self.observation, self._single, self._name, self._indices, self._values, self._allowed = question
         self._uncovered, self._widths, self._estimates, self._kept_indices, self._kept_values = answer
-        self._act = entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
         self._names: dict[Hashable, int] = {}  # of states by their keys
         self._sample: Any = None
         self._level = 1
         self._saved = methods.to_config is not None
+
+    @cached_property  # compiled episodes never ask: it need not be compiled for them
+    def _act(self) -> Any:
+        return entry(compiled.act, compiled.ACTOR, INT, INT, INT, INT, INT, INT, FLAG, FLAG)
 
     @cached_property
     def _look(self) -> Any:

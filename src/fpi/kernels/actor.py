@@ -12,7 +12,7 @@ from fpi.kernels.append import append
 from fpi.kernels.choose import GREEDY, WIDEST, best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
 from fpi.kernels.numerics import fill, put
-from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new
+from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new, zeros
 from fpi.kernels.ridge import STORE
 from fpi.kernels.states import CACHE, NAMELESS, clear, enter, recall
 from fpi.kernels.tiles import active_features
@@ -62,17 +62,18 @@ def new_actor(store, cache, thresholds, grid, states, dims, rows, name):
     nnz, columns, actions = store.indices.shape[1], store.values.shape[1], cache.allowed.shape[1]
     actor.store, actor.cache, actor.thresholds, actor.grid, actor.states = store, cache, thresholds, grid, states
     actor.stages = store.sizes.size // thresholds.size
-    actor.observation = np.zeros(dims)
-    actor.single = np.zeros(dims, np.float32)
-    actor.name = np.zeros(name, np.int32)
-    actor.indices = np.zeros((rows, nnz), np.int32)
-    actor.values = np.zeros((rows, columns))
-    actor.allowed = np.ones(actions, np.bool_)
-    actor.uncovered = np.zeros(actions, np.bool_)
-    actor.widths = np.zeros(actions)
-    actor.estimates = np.zeros(actions)
-    actor.kept_indices = np.zeros(nnz, np.int32)
-    actor.kept_values = np.zeros(columns)
+    actor.observation = zeros(dims, np.float64)
+    actor.single = zeros(dims, np.float32)
+    actor.name = zeros(name, np.int32)
+    actor.indices = zeros((rows, nnz), np.int32)
+    actor.values = zeros((rows, columns), np.float64)
+    actor.allowed = zeros(actions, np.bool_)
+    fill(actor.allowed, True)
+    actor.uncovered = zeros(actions, np.bool_)
+    actor.widths = zeros(actions, np.float64)
+    actor.estimates = zeros(actions, np.float64)
+    actor.kept_indices = zeros(nnz, np.int32)
+    actor.kept_values = zeros(columns, np.float64)
     return actor
 
 

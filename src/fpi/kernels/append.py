@@ -5,7 +5,7 @@ import numpy as np
 from fpi._compiling import jit, jit_part
 from fpi.kernels.columns import locate, locate_new, scatter
 from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot, fill, put
-from fpi.kernels.objects import borrow
+from fpi.kernels.objects import borrow, empty, zeros
 from fpi.kernels.query import whiten
 from fpi.kernels.ridge import make_room
 
@@ -43,12 +43,12 @@ def append(store, regression, block, indices, values, target, action, episode):
         trace += last.trace
         if position % store.every == 0:
             drop_anchor(store, cell, position, number)
-    where = np.empty(indices.size, np.int32)
+    where = empty(indices.size, np.int32)
     locate_new(store, cell, indices, where)
 
     t = here.columns
-    high = np.empty(t)
-    low = np.zeros(t)
+    high = empty(t, np.float64)
+    low = zeros(t, np.float64)
     value = solve(store, number, where, values, high, low)
     estimate = (value, 0.0)
     for p in range(position // store.every * store.every, position):
@@ -145,7 +145,7 @@ def solve(store, number, where, values, high, low):
     if datum.anchor < 0:
         return 0.0
     t = datum.anchor_columns
-    x = np.empty(t)
+    x = empty(t, np.float64)
     whiten(store, number, where, values, x)
     at = datum.anchor
     z = at + t * (t + 1) // 2
@@ -181,8 +181,8 @@ def drop_anchor(store, cell, position, number):
     for i in range(old_t):
         pool[z + i] = pool[source + i]
 
-    where = np.empty(store.indices.shape[1], np.int32)
-    y = np.empty(t)
+    where = empty(store.indices.shape[1], np.int32)
+    y = empty(t, np.float64)
     for p in range(position - store.every, position):
         other = members[start + p]
         if where.size == 0:

@@ -10,7 +10,7 @@ import numpy as np
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate
 from fpi.kernels.numerics import EPS
-from fpi.kernels.objects import borrow
+from fpi.kernels.objects import borrow, empty, zeros
 from fpi.kernels.query import (
     block_of,
     block_start,
@@ -48,7 +48,7 @@ def begin(store, regression, values, threshold, allowed, progress):
         mine.width2 = mine.base = width2
         mine.value = 0.0
         mine.cover = UNCOVERED
-        nowhere = np.empty(0, np.int32)
+        nowhere = empty(0, np.int32)
         error = 4.0 * EPS * width2
         if not allowed[a] or is_covered(store, cell, 0, nowhere, values[row], width2, error, threshold):
             mine.cover = 0
@@ -79,7 +79,7 @@ def cover(store, regression, indices, values, threshold, allowed, progress, unco
         mine = progress[a]
         if allowed[a] and mine.cover == LATER:
             cell, row = cell_and_row(store.blocks, regression, a)
-            where = np.empty(indices.shape[1], np.int32)
+            where = empty(indices.shape[1], np.int32)
             locate(store, cell, indices[row], where)
             position = position_at(store, cell, k)
             if position == 0 or not covered_at(store, cell, position, where, values[row], threshold):
@@ -91,7 +91,7 @@ def cover(store, regression, indices, values, threshold, allowed, progress, unco
 @jit_part
 def look(store, cell, indices, values, threshold, mine):
     """Take an action that is not covered yet on to all data of its cell, or to its first cover."""
-    where = np.empty(indices.size, np.int32)
+    where = empty(indices.size, np.int32)
     before = locate(store, cell, indices, where)
     count = store.cells[cell].count
     if count <= store.every and indices.size > 0:
@@ -149,7 +149,7 @@ def scan(store, cell, where, values, threshold, last, mine):
 @jit_part
 def go_to(store, regression, indices, values, k, allowed, progress):
     """Take the numbers of the allowed actions to joint prefix k."""
-    where = np.empty(indices.shape[1], np.int32)
+    where = empty(indices.shape[1], np.int32)
     for a in range(allowed.size):
         mine = progress[a]
         if allowed[a]:
@@ -184,10 +184,10 @@ def go_to(store, regression, indices, values, k, allowed, progress):
 @jit
 def first_cover(store, cell, indices, values, threshold):
     """The first joint prefix that covers one query in one cell, or -1."""
-    progress = np.zeros(1, PROGRESS)
+    progress = zeros(1, PROGRESS)
     mine = progress[0]
     width2 = start_width(store, values)
-    where = np.empty(indices.size, np.int32)
+    where = empty(indices.size, np.int32)
     mine.width2 = mine.base = width2
     mine.cover = UNCOVERED
     if is_covered(store, cell, 0, where[:0], values, width2, 4.0 * EPS * width2, threshold):

@@ -10,7 +10,7 @@ from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, stat
 from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
 from fpi.kernels.numerics import fill, put
-from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, new
+from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, empty, new
 from fpi.kernels.ridge import log_det_at
 
 
@@ -112,7 +112,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
             go_to(actor.store, regression, actor.indices, actor.values, k, cache.allowed[state], progress)
             fill_answer(actor, state)
             factor, bias, slack = margins(ladder, stage, l, k, log_det_at(actor.store, regression, k))
-            errors = np.empty(actor.widths.size)
+            errors = empty(actor.widths.size, np.float64)
             action, _ = eliminate(
                 actor.estimates, actor.widths, cache.allowed[state], factor, bias, slack, errors, cache.survives[state]
             )

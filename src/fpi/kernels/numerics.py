@@ -7,6 +7,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from fpi._compiling import jit, jit_inline, jit_part
+from fpi.kernels.objects import empty
 
 EPS = 2.220446049250313e-16
 
@@ -192,7 +193,9 @@ def exact_sum(x):
         exact = exact and error == 0.0
     if exact:
         return total
-    parts = np.empty(x.size)  # their sum is that of the terms so far; they do not overlap, the largest stands last
+    parts = empty(
+        x.size, np.float64
+    )  # their sum is that of the terms so far; they do not overlap, the largest stands last
     n = 0
     for term in x:
         kept = 0

@@ -12,6 +12,7 @@ from numba import from_dtype, types
 from numba.core import cgutils
 from numba.experimental import structref
 from numba.extending import intrinsic
+from numba.np.arrayobj import _empty_nd_impl
 
 from fpi._compiling import jit_part
 from fpi._interrupts import held
@@ -85,11 +86,42 @@ def _borrow(_: Any, array: types.Array) -> Any:
 borrow: Any = intrinsic(_borrow)
 
 
+def _allocate(shape: Any, dtype: Any, clear: bool) -> Any:
+    whole = isinstance(shape, types.Integer)
+    if not (whole or isinstance(shape, types.UniTuple)) or not isinstance(dtype, types.DType | types.NumberClass):
+        return None  # numba says that there is no such function
+    array = types.Array(dtype.dtype, 1 if whole else shape.count, "C")
+    sizes = types.int64 if whole else types.UniTuple(types.int64, shape.count)  # type: ignore[no-untyped-call]
+
+    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lengths = [arguments[0]] if whole else cgutils.unpack_tuple(builder, arguments[0])  # type: ignore[no-untyped-call]
+        made = _empty_nd_impl(context, builder, array, lengths)  # type: ignore[no-untyped-call]
+        if clear:
+            size = builder.mul(made.itemsize, made.nitems)
+            cgutils.memset(builder, made.data, size, 0)  # type: ignore[no-untyped-call]
+        return made._getvalue()
+
+    return array(sizes, dtype), make
+
+
+def _empty(_: Any, shape: types.Type, dtype: types.Type) -> Any:
+    """`np.empty`, which would take numba seconds to compile for all types of entries; so would `np.zeros`."""
+    return _allocate(shape, dtype, clear=False)
+
+
+def _zeros(_: Any, shape: types.Type, dtype: types.Type) -> Any:
+    return _allocate(shape, dtype, clear=True)
+
+
+empty: Any = intrinsic(_empty)
+zeros: Any = intrinsic(_zeros)
+
+
 @jit_part
 def longer(array, needed, least, factor):
     """A copy of an array with room for `needed` entries and some more; what is new is 0."""
     room = max(least, int(factor * needed))
-    new = np.zeros((room,) + array.shape[1:], array.dtype)  # noqa: RUF005  # which numba does not know
+    new = zeros((room,) + array.shape[1:], array.dtype)  # noqa: RUF005  # which numba does not know
     for i in range(array.shape[0]):  # loops: slices would take seconds to compile
         if array.ndim == 1:
             new[i] = array[i]

@@ -9,7 +9,7 @@ import numpy as np
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate, scatter
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, fill, put, two_prod
-from fpi.kernels.objects import borrow
+from fpi.kernels.objects import borrow, empty
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
 
@@ -51,7 +51,7 @@ def block_start(store, cell, position, where, values):
     number = borrow(store.members)[borrow(store.cells)[cell].start + position]
     datum = borrow(store.data)[number]
     t = datum.anchor_columns
-    x = np.empty(t)
+    x = empty(t, np.float64)
     outside = whiten(store, number, where, values, x)
     return dot(x, x) + outside, dot_at(borrow(store.pool), datum.anchor + t * (t + 1) // 2, x)
 
@@ -184,9 +184,9 @@ def exact_width2(store, cell, position, where, values):
         return dd_div(dd_dot(values, values), ridge)
     members, start = store.members, store.cells[cell].start
     t = store.data[members[start + position - 1]].columns
-    data = np.empty((position, t))
-    columns = np.empty(store.indices.shape[1], np.int32)
-    query = np.empty(t)
+    data = empty((position, t), np.float64)
+    columns = empty(store.indices.shape[1], np.int32)
+    query = empty(t, np.float64)
     outside = (0.0, 0.0)
     if columns.size == 0:
         put(query, values)
@@ -206,8 +206,8 @@ def exact_width2(store, cell, position, where, values):
         data = data.T.copy()
     else:
         n = position
-    m = np.empty((n, n, 2))
-    x = np.empty((n, 2))
+    m = empty((n, n, 2), np.float64)
+    x = empty((n, 2), np.float64)
     for i in range(n):
         for j in range(i + 1):
             m[i, j, 0], m[i, j, 1] = dd_dot(data[i], data[j])

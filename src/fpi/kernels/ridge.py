@@ -41,6 +41,7 @@ from fpi.kernels.objects import (
     made,
     new,
     records,
+    zeros,
 )
 
 CELL = np.dtype([(name, np.int64) for name in ("count", "columns", "start", "room")])
@@ -161,16 +162,16 @@ def make_store(ridge, dim, blocks, regressions, nnz, room):
     store = new(STORE)
     store.ridge, store.dim, store.blocks, store.every, store.room = ridge, dim, blocks, max(16, dim), room
     store.growth = 2.0 if nnz > 0 else 1.0625
-    store.cells = np.zeros(regressions * blocks, CELL)
-    store.sizes = np.zeros(regressions, np.int64)
-    store.log_dets = np.zeros(regressions)
-    store.data = np.zeros(0, DATUM)
-    store.indices = np.zeros((0, nnz), np.int32)
-    store.values = np.zeros((0, nnz if nnz > 0 else dim))
-    store.members = np.zeros(0, np.int32)
-    store.pool = np.zeros(0)
-    store.low = np.zeros(0, np.float32)
-    store.columns = np.zeros(1, COLUMN)
+    store.cells = zeros(regressions * blocks, CELL)
+    store.sizes = zeros(regressions, np.int64)
+    store.log_dets = zeros(regressions, np.float64)
+    store.data = zeros(0, DATUM)
+    store.indices = zeros((0, nnz), np.int32)
+    store.values = zeros((0, nnz if nnz > 0 else dim), np.float64)
+    store.members = zeros(0, np.int32)
+    store.pool = zeros(0, np.float64)
+    store.low = zeros(0, np.float32)
+    store.columns = zeros(1, COLUMN)
     if nnz == 0:
         fill(store.cells.columns, dim)
     return store
@@ -277,7 +278,7 @@ def make_room(store, cell, nnz):
     if store.low_used + columns > low.size:
         low = longer(low, store.low_used + columns, room, growth)
     if 2 * (store.columns_used + nnz) > hashed.size:
-        hashed = np.zeros(power_of_two(max(2 * hashed.size, 2 * (store.columns_used + nnz), 4 * room)), COLUMN)
+        hashed = zeros(power_of_two(max(2 * hashed.size, 2 * (store.columns_used + nnz), 4 * room)), COLUMN)
         for i in range(store.columns.size):
             if store.columns[i].code != 0:
                 hashed[slot_of(hashed, store.columns[i].code)] = store.columns[i]
@@ -305,7 +306,7 @@ def widen(store, nnz):
     n, before = store.indices.shape
     if nnz > before:
         indices = np.full((n, nnz), np.int32(-1), np.int32)
-        values = np.zeros((n, nnz))
+        values = zeros((n, nnz), np.float64)
         indices[:, :before] = store.indices
         values[:, :before] = store.values
         store.indices, store.values = indices, values

@@ -10,8 +10,20 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.cover import PROGRESS
-from fpi.kernels.numerics import mix, put
-from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, borrow, define, longer, new, records
+from fpi.kernels.numerics import fill, mix, put
+from fpi.kernels.objects import (
+    FLAG_ROWS,
+    INDEX_ROWS,
+    INDICES,
+    MATRIX,
+    Handle,
+    borrow,
+    define,
+    longer,
+    new,
+    records,
+    zeros,
+)
 
 STATE = np.dtype(
     [
@@ -59,14 +71,15 @@ def new_cache(actions, name, values, room):
     """For so many actions, names of so many numbers and values; `room` states to begin with."""
     cache = new(CACHE)
     cache.used = 1  # NAMELESS
-    cache.table = np.zeros(4, np.int32)
-    cache.names = np.zeros((1, name), np.int32)
-    cache.values = np.zeros((1, values))
-    cache.states = np.zeros(1, STATE)
-    cache.allowed = np.ones((1, actions), np.bool_)
-    cache.uncovered = np.zeros((1, actions), np.bool_)
-    cache.survives = np.zeros((1, actions), np.bool_)
-    cache.progress = np.zeros((1, actions), PROGRESS)
+    cache.table = zeros(4, np.int32)
+    cache.names = zeros((1, name), np.int32)
+    cache.values = zeros((1, values), np.float64)
+    cache.states = zeros(1, STATE)
+    cache.allowed = zeros((1, actions), np.bool_)
+    fill(cache.allowed[0], True)
+    cache.uncovered = zeros((1, actions), np.bool_)
+    cache.survives = zeros((1, actions), np.bool_)
+    cache.progress = zeros((1, actions), PROGRESS)
     grow(cache, room)
     return cache
 
@@ -95,7 +108,7 @@ def grow(cache, room):
     size = 4
     while size < 4 * room:
         size *= 2
-    table = np.zeros(size, np.int32)
+    table = zeros(size, np.int32)
     for state in range(1, cache.used):
         table[find(table, states, names, values, np.int64(states[state].regression), names[state], values[state])] = (
             state

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from fpi._compiling import jit, jit_part
 from fpi.kernels.actor import GIVEN, act
 from fpi.kernels.numerics import mix, put
-from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new
+from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new, zeros
 from fpi.kernels.tiles import active_features
 
 ROOM, GROWTH = 1024, 1.5
@@ -45,7 +45,7 @@ SUFFIXES = define(
 def suffixes_of(pairs, steps, ends):
     """With copies of these, which must fit."""
     suffixes = new(SUFFIXES)
-    suffixes.table = np.zeros(1, np.int32)
+    suffixes.table = zeros(1, np.int32)
     suffixes.pairs, suffixes.steps, suffixes.ends = pairs.copy(), steps.copy(), ends.copy()
     suffixes.pairs_used, suffixes.steps_used, suffixes.data = pairs.shape[0], steps.size, ends.size
     make_room(suffixes, 1)
@@ -55,7 +55,7 @@ def suffixes_of(pairs, steps, ends):
 @jit
 def no_suffixes(nnz):
     """For states of so many active features."""
-    return suffixes_of(np.zeros((0, 2 + nnz), np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    return suffixes_of(zeros((0, 2 + nnz), np.int32), zeros(0, np.int32), zeros(0, np.int64))
 
 
 @jit
@@ -82,7 +82,7 @@ def make_room(suffixes, steps):
         size = 1
         while size < 2 * pairs.shape[0]:
             size *= 2
-        table = np.zeros(size, np.int32)
+        table = zeros(size, np.int32)
         for i in range(suffixes.pairs_used):
             table[slot_of(table, pairs, pairs[i, 0], pairs[i, 1], pairs[i, 2:])] = i + 1
     if suffixes.steps_used + steps > numbers.size:
@@ -138,7 +138,7 @@ def note(suffixes, active, actions, stage, first, end):
 @jit
 def note_observations(suffixes, actor, observations, actions, stage):
     """`note` for the steps from these observations on, all of which have features."""
-    active = np.zeros((observations.shape[0], suffixes.pairs.shape[1] - 2), np.int32)
+    active = zeros((observations.shape[0], suffixes.pairs.shape[1] - 2), np.int32)
     if observations.shape[1] != actor.observation.size or active.shape[1] != actor.indices.shape[1]:
         raise ValueError("these observations have another size")
     for i in range(observations.shape[0]):
@@ -152,7 +152,7 @@ def count_stale(suffixes, actor, window):
     pairs, steps = suffixes.pairs, suffixes.steps
     if pairs.shape[1] != actor.indices.shape[1] + 2:
         raise ValueError("these steps have other features")
-    follows = np.zeros(suffixes.pairs_used, np.bool_)
+    follows = zeros(suffixes.pairs_used, np.bool_)
     for i in range(follows.size):
         put(actor.indices[0], pairs[i, 2:])
         action, explores = act(actor, GIVEN, np.int64(pairs[i, 0]), window, 0, 0, 0, True, True)
