@@ -79,7 +79,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[fpi.ModelFPI], None] | None]
     "CEM": ({"planner": "cem"}, None),
     "random shooting": ({"planner": "shooting"}, None),
     "stationary Q": ({"planner": "stationary"}, None),
-    "one action, no prefixes": ({}, _with(FrozenStages(prefix=1))),
+    "no search": ({}, _with(FrozenStages(width=0, width_kept=0))),
     "no incumbent": ({}, _with(Forgetful())),
     "not frozen": ({}, _with(Unfrozen())),
     **{f"optimism {1 - pessimism:g}": ({"pessimism": pessimism}, None) for pessimism in (0.0, 0.25, 0.75, 1.0)},

@@ -39,7 +39,6 @@ Ints = NDArray[np.int64]
 LENGTH = 3.0  # of the kernel of Q_h, in radii of the cover
 RIDGE = 1e-2
 MOST_POINTS = 320  # of the cover with imagined states
-MOST_PREFIXES = 32
 SKETCH = 2  # one of so many points of the cover is enough for a plan that only tells which states windows come to
 MARGIN = 0.1  # of the span of rewards over one decision: by less, no rival replaces a window
 
@@ -120,8 +119,10 @@ def bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats
 class FrozenStages:
     """FPI in the model."""
 
-    prefix: int = 3
-    """Actions at most that are tried at a state before the stages take over."""
+    width: int = 30
+    """Of the search for a window at a state that comes by itself: states that it goes on from after every decision."""
+    width_kept: int = 5
+    """The same where a window is kept from before."""
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
         sketch = self._sweep(bare_plan(model, horizon, pessimism, model.cover[::SKETCH], self))
@@ -156,13 +157,11 @@ class FrozenStages:
         return np.concatenate(found)
 
     def choose(self, plan: Plan, z: Floats, kept: Ints, seed: int, episode: int, decision: int) -> Window:
-        actions = plan.stages.means.shape[1]
-        depth = max(1, int(np.log(MOST_PREFIXES) / np.log(max(actions, 2)) + 1e-9))
         chosen = np.empty(plan.horizon, np.int64)
         given = np.append(kept, 0)  # not empty, for compiled code
-        model = plan.model
+        model, width = plan.model, self.width_kept if len(kept) else self.width
         value, length, values = best_window(
-            model.dynamics, model.ends, plan.stages, z, min(depth, self.prefix), given, len(kept), plan.margin, chosen
+            model.dynamics, model.ends, plan.stages, z, given, len(kept), plan.margin, width, chosen
         )
         return Window(chosen[:length].copy(), value, values)
 
