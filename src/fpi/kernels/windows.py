@@ -77,30 +77,36 @@ def decide(dynamics, ends, z, action, after):
     """One decision from z, into `after`: the reward, whether the episode ends, whether all of this is known."""
     squares = np.empty(dynamics.points.shape[1])
     before = np.empty(z.size)
-    return take_decision(dynamics, ends, z, action, after, squares, before)
+    return take_decision(dynamics, ends, 0.0, z, action, after, squares, before)
 
 
 @jit_inline
-def take_decision(dynamics, ends, z, action, after, squares, before):
-    """`decide`, with room for the squares and for a state."""
+def take_decision(dynamics, ends, unknown, z, action, after, squares, before):
+    """`decide`, with room for the squares and for a state.
+
+    The farther a known step is from data, the nearer its reward is taken to `unknown`, that of a decision in the
+    unknown: of windows that are worth the same, the one where most is known is the best.
+    """
     total, end, sure = 0.0, NO_END, True
     after[:] = z
     for _ in range(dynamics.interval):
         before[:] = after
-        reward, known = take_step(dynamics, before, action, after, squares)
+        reward, distance = take_step(dynamics, before, action, after, squares)
         end = ended(ends, after)
-        sure = known and end != UNSURE
+        sure = distance < dynamics.reach and end != UNSURE
         if end == END:
             reward = ends.reward[nearest_of(ends.points[:, : ends.ends], after)]
         if end == END or not sure:
             return total + reward, end == END, sure
         total += reward
+        if unknown != 0.0:
+            total += distance / dynamics.reach * (unknown / dynamics.interval - reward)
     return total, False, True
 
 
 @jit_inline
 def take_step(dynamics, z, action, after, squares):
-    """One step from z, into `after`; the reward, and whether such steps are known."""
+    """One step from z, into `after`; the reward, and the squared distance of the step from data."""
     for i in range(squares.size):
         squares[i] = dynamics.offsets[action, i]
     squared_distances(dynamics.points, z, dynamics.rates, squares)
@@ -116,13 +122,12 @@ def take_step(dynamics, z, action, after, squares):
                 square += apart * apart
             if square < least:
                 least, odd = square, i
-    known = least < dynamics.reach
     if 0 <= odd < dynamics.odd_reward.size:
         after[:] = dynamics.odd_next[odd]
-        return dynamics.odd_reward[odd], known
+        return dynamics.odd_reward[odd], least
     for i in range(squares.size):
         squares[i] = similarity(squares[i])
-    return smooth_step(dynamics, z, action, after, squares), known
+    return smooth_step(dynamics, z, action, after, squares), least
 
 
 @jit_inline
@@ -254,7 +259,7 @@ def imagine(dynamics, ends, stages, z, stage, given, count, least, played, path)
             compare(stages, path[i], similarities)
             action = stage_action(stages, stage + i, similarities, values)
         played[i] = action
-        reward, end, sure = take_decision(dynamics, ends, path[i], action, path[i + 1], squares, before)
+        reward, end, sure = take_decision(dynamics, ends, stages.unknown, path[i], action, path[i + 1], squares, before)
         if not sure:
             return value + (horizon - stage - i) * stages.unknown, i + 1, True
         value += reward
@@ -316,7 +321,7 @@ def search(dynamics, ends, stages, z, width, best, length, values, chosen):
         found = 0
         for k in range(count):
             for a in range(actions):
-                reward, end, sure = take_decision(dynamics, ends, states[i, k], a, after[found], squares, before)
+                reward, end, sure = take_decision(dynamics, ends, stages.unknown, states[i, k], a, after[found], squares, before)
                 total = worth[i, k] + (reward if sure else (left + 1) * stages.unknown)
                 if sure and not end and left:
                     if total + left * stages.highest > best:
@@ -359,11 +364,12 @@ def search(dynamics, ends, stages, z, width, best, length, values, chosen):
 
 
 @jit
-def best_window(dynamics, ends, stages, z, kept, kept_count, margin, width, chosen):
+def best_window(dynamics, ends, stages, z, kept, kept_count, margin, settled, width, chosen):
     """Choose among one window for every first action, followed by the stages, and what a search finds beside them.
 
-    The actions `kept` from before stay unless another window is better by more than the margin. Fills `chosen`;
-    returns the value, the number of decisions, and the best value found for every first action.
+    The actions `kept` from before stay unless another window is better by more than the margin; if that is `settled`,
+    others are looked at only where the kept ones no longer run their course. Fills `chosen`; returns the value, the
+    number of decisions, and the best value found for every first action.
     """
     horizon, actions = stages.means.shape
     played, given = np.empty(horizon, np.int64), np.empty(1, np.int64)
@@ -371,10 +377,12 @@ def best_window(dynamics, ends, stages, z, kept, kept_count, margin, width, chos
     values = np.full(actions, -np.inf)
     best, length = -np.inf, 0
     if kept_count:
-        value, length, _ = imagine(dynamics, ends, stages, z, 0, kept, kept_count, -np.inf, played, path)
+        value, length, left = imagine(dynamics, ends, stages, z, 0, kept, kept_count, -np.inf, played, path)
         best = value + margin
         chosen[:length] = played[:length]
         values[kept[0]] = value
+        if settled and length >= kept_count and not left:
+            return best, length, values
     for a in range(actions):
         given[0] = a
         value, taken, _ = imagine(dynamics, ends, stages, z, 0, given, 1, best, played, path)

@@ -17,6 +17,7 @@ RANGE_SHARE = 0.2  # of what was visited: the scale of a coordinate
 CIRCLE_SCALE = 0.4  # of a cosine and its sine
 CIRCLE_ERROR = 1e-5  # observations come in single precision
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 2, 4
+GOAL_INTERVAL = 3  # at least, where all steps cost the same: windows should reach the end of the episode
 LONGEST_HOLD = 4
 DECISIONS = 4  # that an episode of the first should have
 FIRST_STEPS = 16  # that the interval is chosen from, and without which there is no model
@@ -75,7 +76,9 @@ def _choose_interval(experience: Experience, circles: NDArray[np.int64], horizon
     scales = _range_scales(np.concatenate([each.observations for each in first]), circles)
     longest = int(np.mean([len(each.actions) for each in first])) // DECISIONS
     longest = max(1, min(LONGEST_INTERVAL, longest))
-    for interval in range(min(SHORTEST_INTERVAL, longest), longest):
+    rewards = np.concatenate([each.rewards[: len(each.rewards) - each.terminated] for each in first])
+    to_end = rewards.size and rewards.max() < 0.0 and rewards.min() == rewards.max()
+    for interval in range(min(GOAL_INTERVAL if to_end else SHORTEST_INTERVAL, longest), longest):
         seen = experience.decisions(interval, first)
         moved = np.sqrt((((seen.after - seen.before) / scales) ** 2).sum(axis=1))
         if len(moved) and np.median(moved) >= TYPICAL_MOVE:

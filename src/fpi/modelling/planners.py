@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LENGTH = 3.0  # of the kernel of Q_h, in radii of the cover
-RIDGE = 1e-2
+RIDGE = 1e-3
 MOST_POINTS = 320  # of the cover with imagined states
 SKETCH = 2  # one of so many points of the cover is enough for a plan that only tells which states windows come to
 MARGIN = 0.1  # of the span of rewards over one decision: by less, no rival replaces a window
@@ -119,10 +119,12 @@ def bare_plan(model: SmoothModel, horizon: int, pessimism: float, points: Floats
 class FrozenStages:
     """FPI in the model."""
 
-    width: int = 30
+    width: int = 100
     """Of the search for a window at a state that comes by itself: states that it goes on from after every decision."""
-    width_kept: int = 5
+    width_kept: int = 8
     """The same where a window is kept from before."""
+    every: int = 4
+    """So many decisions lie between two searches, as long as the window that is kept runs its course."""
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
         sketch = self._sweep(bare_plan(model, horizon, pessimism, model.cover[::SKETCH], self))
@@ -161,7 +163,16 @@ class FrozenStages:
         given = np.append(kept, 0)  # not empty, for compiled code
         model, width = plan.model, self.width_kept if len(kept) else self.width
         value, length, values = best_window(
-            model.dynamics, model.ends, plan.stages, z, given, len(kept), plan.margin, width, chosen
+            model.dynamics,
+            model.ends,
+            plan.stages,
+            z,
+            given,
+            len(kept),
+            plan.margin,
+            decision % self.every > 0,
+            width,
+            chosen,
         )
         return Window(chosen[:length].copy(), value, values)
 
