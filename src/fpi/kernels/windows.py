@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NO_END, END, UNSURE = 0, 1, 2
+ODD_REACH = 0.25  # squared distance below which a datum that no smooth function explains answers
 APART = 0.05  # distance of states between which a search for windows chooses
 
 
@@ -34,7 +35,7 @@ class Dynamics(NamedTuple):
     curves: Floats  # (t, d (d + 1) / 2) quadratic terms that all actions share
     plain: Ints  # coordinates with increments
     circles: Ints  # (p, 2) pairs of coordinates on a circle, with turns
-    odd_points: Floats  # (d, e + g) inputs of data that no smooth function explains, and of their explained neighbours
+    odd_points: Floats  # (d, e + g) z of data that no smooth function explains, and of their explained neighbours
     odd_actions: Ints  # (e + g,) their actions,
     odd_next: Floats  # (e, d) where the unexplained led,
     odd_reward: Floats  # (e,) and their rewards
@@ -113,15 +114,16 @@ def take_step(dynamics, z, action, after, squares):
     least = np.inf
     for i in range(squares.size):
         least = min(least, squares[i])
-    odd = -1
+    odd, nearest = -1, ODD_REACH
     for i in range(dynamics.odd_actions.size):
         if dynamics.odd_actions[i] == action:
             square = 0.0
             for j in range(z.size):
-                apart = z[j] * dynamics.rates[j] - dynamics.odd_points[j, i]
-                square += apart * apart
-            if square < least:
-                least, odd = square, i
+                square += (z[j] - dynamics.odd_points[j, i]) ** 2
+            if square < nearest:
+                odd, nearest = i, square
+    if odd >= 0:
+        least = min(least, dynamics.reach * nearest / ODD_REACH)
     if 0 <= odd < dynamics.odd_reward.size:
         after[:] = dynamics.odd_next[odd]
         return dynamics.odd_reward[odd], least

@@ -87,12 +87,11 @@ def fit_dynamics(
         odd = unexplained
     assert dynamics is not None
     odd = ~use
-    inputs = z * dynamics.rates
     odd_places = [int(i) for i in np.flatnonzero(odd)]
-    guards = {int(j) for i in odd_places for j in _nearest(inputs, (actions == actions[i]) & ~odd, i)}
+    guards = {int(j) for i in odd_places for j in _nearest(z, (actions == actions[i]) & ~odd, i)}
     kept = np.array([*odd_places, *sorted(guards)], np.int64)
     return dynamics._replace(
-        odd_points=np.ascontiguousarray(inputs[kept].T),
+        odd_points=np.ascontiguousarray(z[kept].T),
         odd_actions=actions[kept],
         odd_next=after[odd],
         odd_reward=rewards[odd],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.kernels.windows import Dynamics
+from fpi.kernels.windows import ODD_REACH, Dynamics
 from fpi.modelling.calls import extend_net
 
 Floats = NDArray[np.float64]
@@ -17,8 +17,8 @@ def distances(dynamics: Dynamics, z: Floats) -> Floats:
     """For every action, how far its step at z is from the model's data, in the kernel's units: below 1 it is known."""
     x = (z * dynamics.rates)[:, None]
     squares: Floats = (((dynamics.points - x) ** 2).sum(axis=0) + dynamics.offsets).min(axis=1)
-    odd = ((dynamics.odd_points - x) ** 2).sum(axis=0)
-    np.minimum.at(squares, dynamics.odd_actions, odd)
+    odd = ((dynamics.odd_points - z[:, None]) ** 2).sum(axis=0)
+    np.minimum.at(squares, dynamics.odd_actions, dynamics.reach * odd / ODD_REACH)
     return np.sqrt(squares / dynamics.reach)
 
 
