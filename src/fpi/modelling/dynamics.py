@@ -74,12 +74,12 @@ def fit_dynamics(
     plain = _plain(z.shape[1], circles)
     targets = targets_of(z, rewards, after, plain, circles)
     odd = _far_from_trend(z, actions, targets[:, :-1], kinds)
-    dynamics = None
+    dynamics, gap = None, 1.0
     for _ in range(ROUNDS):
         use = ~odd
-        rates = None if dynamics is None else dynamics.rates
+        rates = None if dynamics is None else (dynamics.rates, gap)
         pays = paid[use] if paid[use].any() else np.ones(use.sum(), np.bool_)
-        dynamics = _fit_smooth(z[use], actions[use], targets[use], pays, kinds, plain, circles, rates)
+        dynamics, gap = _fit_smooth(z[use], actions[use], targets[use], pays, kinds, plain, circles, rates)
         errors = target_errors(dynamics, z, actions, targets)
         unexplained = errors > ODD_FACTOR * float(np.median(errors)) + ODD_ERROR
         if (unexplained == odd).all() or unexplained.mean() > MOST_ODD:
@@ -190,16 +190,16 @@ def _fit_smooth(
     kinds: Actions,
     plain: Ints,
     circles: Ints,
-    rates: Floats | None,
-) -> Dynamics:
+    found: tuple[Floats, float] | None,
+) -> tuple[Dynamics, float]:
+    """The smooth part, and by what the distances between actions are multiplied; both rates are `found` already or not."""
     d, count = z.shape[1], kinds.count
     trend = _fit_trend(z, actions, targets, kinds)
     trend[:, -1:] = _fit_trend(z[paid], actions[paid], targets[paid, -1:], kinds)
     residuals = targets - product(_trend_terms(z, actions, count), trend)
     residuals[~paid, -1] = 0.0
-    offsets = kinds.offsets
-    if rates is None:
-        rates = _likely_rates(z, actions, residuals, float(np.ptp(targets[paid, -1])), offsets)
+    rates, gap = found or _likely_rates(z, actions, residuals, float(np.ptp(targets[paid, -1])), kinds.offsets)
+    offsets = gap * kinds.offsets
     points = np.ascontiguousarray((z * rates).T)
     size = np.sqrt((residuals**2).mean(axis=0))
     size[len(plain) : -1] *= TURN_UNIT
@@ -213,7 +213,7 @@ def _fit_smooth(
     solve_upper(np.ascontiguousarray(rows[:, chosen].T), weights)
     places = np.full(len(size), -1)
     places[curved] = np.arange(len(curved))
-    return Dynamics(
+    dynamics = Dynamics(
         rates=rates,
         points=np.ascontiguousarray(points[:, chosen]),
         offsets=np.ascontiguousarray(offsets[:, actions[chosen]]),
@@ -230,6 +230,7 @@ def _fit_smooth(
         reach=REACH,
         interval=1,
     )
+    return dynamics, gap
 
 
 def _plain(d: int, circles: Ints) -> Ints:
@@ -293,18 +294,22 @@ def _reward_ridge(rows: Floats, rewards: Floats) -> float:
     return best[0]
 
 
-def _likely_rates(z: Floats, actions: Ints, residuals: Floats, reward_span: float, offsets: Floats) -> Floats:
-    """The rates of the largest posterior likelihood, one coordinate after the other."""
+def _likely_rates(
+    z: Floats, actions: Ints, residuals: Floats, reward_span: float, offsets: Floats
+) -> tuple[Floats, float]:
+    """The rates of the largest posterior likelihood, one after the other; the last is that of actions, squared here."""
     some = np.unique(np.linspace(0, len(z) - 1, LIKELIHOOD_DATA).astype(np.int64))
     units = np.append(np.ones(residuals.shape[1] - 1), max(reward_span, FLOOR))
     actions, residuals = actions[some], np.ascontiguousarray(residuals[some] / units)
+    usual = np.append(np.full(z.shape[1], FIRST_RATE), 1.0)
 
     def likelihood(rates: Floats) -> float:
-        points = np.ascontiguousarray((z[some] * rates).T)
-        doublings = np.log2(rates / FIRST_RATE)  # whole numbers
-        return float(log_likelihood(points, offsets, actions, residuals, RIDGE, FLOOR) - DOUBT * (doublings**2).sum())
+        points = np.ascontiguousarray((z[some] * rates[:-1]).T)
+        apart = rates[-1] ** 2 * offsets
+        doublings = np.log2(rates / usual)  # whole numbers
+        return float(log_likelihood(points, apart, actions, residuals, RIDGE, FLOOR) - DOUBT * (doublings**2).sum())
 
-    rates = np.full(z.shape[1], FIRST_RATE)
+    rates = usual.copy()
     best, before = likelihood(rates), -np.inf
     while best > before + 1.0:
         before = best
@@ -315,4 +320,4 @@ def _likely_rates(z: Floats, actions: Ints, residuals: Floats, reward_span: floa
                 while SLOWEST_RATE <= trial[j] <= FASTEST_RATE and (value := likelihood(trial)) > best + 1e-6:
                     best, rates = value, trial.copy()
                     trial[j] *= factor
-    return rates
+    return rates[:-1].copy(), float(rates[-1] ** 2)

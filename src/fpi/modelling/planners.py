@@ -121,7 +121,7 @@ class FrozenStages:
 
     width: int = 100
     """Of the search for a window at a state that comes by itself: states that it goes on from after every decision."""
-    width_kept: int = 8
+    width_kept: int = 5
     """The same where a window is kept from before."""
     every: int = 4
     """So many decisions lie between two searches, as long as the window that is kept runs its course."""
