@@ -142,20 +142,15 @@ def _listed(box: spaces.Box, points: ArrayLike) -> NDArray[Any]:
 
 
 def small_grid(env: Env) -> NDArray[Any]:
-    """A few actions of a continuous action space: three values per dimension; with many, one dimension at a time.
-
-    A single dimension has five, the middle, both ends, and a third of the way to them, for small corrections.
-    """
+    """A few actions of a continuous action space: three values per dimension; with many, one dimension at a time."""
     box = env.action_space
     if not isinstance(box, spaces.Box) or not box.is_bounded():
         action_count(env)  # raises, saying what to do
     assert isinstance(box, spaces.Box)
     dimensions = math.prod(box.shape)
-    middle, half = (box.low.astype(np.float64) + box.high) / 2, (box.high.astype(np.float64) - box.low) / 2
-    if dimensions == 1:
-        return np.array([middle + share * half for share in (-1, -1 / 3, 0, 1 / 3, 1)], box.dtype)
     if 3**dimensions <= LARGEST_SMALL_GRID:
         return _spaced(box, 3)
+    middle = (box.low.astype(np.float64) + box.high) / 2
     rows = [middle.ravel()]
     for j, end in itertools.product(range(dimensions), (box.low, box.high)):
         rows.append(np.where(np.arange(dimensions) == j, end.ravel(), middle.ravel()))
