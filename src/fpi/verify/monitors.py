@@ -10,11 +10,11 @@ those of this file. Numbers of lemmas are those of the paper.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,11 @@ class Monitor:
         """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
         self.begin()
+
+    @cached_property
+    def constants(self) -> Any:
+        """What the paper says of the instance."""
+        return constants_of(self.testbed, self.instance)
 
     def begin(self) -> None:
         """Nothing is learned yet."""
@@ -141,7 +146,7 @@ class _Data(Monitor):
         the policy follows now if it follows any; a datum that nothing was played for gets any step.
         """
         said = self.agent.dataset(stage).times(1 / self.span)
-        act = functools.cache(played_policy(self.testbed, self.agent))
+        act = cache(played_policy(self.testbed, self.agent))
 
         def fits(k: int, step: Stored) -> int:
             paid = step.action == said.actions[k] and math.isclose(step.value, said.targets[k], abs_tol=1e-9)
@@ -150,7 +155,7 @@ class _Data(Monitor):
             return 2 if all(act(state) == action for state, action in step.suffix) else 1
 
         new = range(len(self.data[(stage,)]), len(said))
-        return [max(self._played[stage], key=functools.partial(fits, k)) for k in new]
+        return [max(self._played[stage], key=partial(fits, k)) for k in new]
 
 
 class OnPolicy(_Data):
@@ -163,7 +168,7 @@ class OnPolicy(_Data):
         act: Callable[..., int | None] = (
             LevelStates(self.testbed, self.agent).action
             if self.leveled
-            else functools.cache(played_policy(self.testbed, self.agent))
+            else cache(played_policy(self.testbed, self.agent))
         )
         changed, can_change, pairs = [], [], []
         for (stage, *level), stored in self.data.items():
@@ -188,8 +193,7 @@ class Concentration(_Data):
     def begin(self) -> None:
         super().begin()
         self._total = self._variance = 0.0
-        linear = constants_of(self.testbed, self.instance).linear
-        self._linear = replace(linear, kappa=0.0, theta_bound=0.0, scale=1.0)
+        self._linear = replace(self.constants, kappa=0.0, theta_bound=0.0, scale=1.0)
         ends = self.agent.rewards.value_range(1)
         self._noise: defaultdict[Cell, _Noise] = defaultdict(
             lambda: _Noise(self.testbed.dim, self.instance.ridge, ends)
