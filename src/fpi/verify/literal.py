@@ -7,6 +7,7 @@ by one. What rounding could turn is not decided: `TooNear`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -110,13 +111,7 @@ class Ridge(Data):
             """The widest action decides."""
             return not above(self.widths(rows, k).max(), epsilon, epsilon)
 
-        low, high = -1, len(self)
-        if not covers(high):
-            return None
-        while high - low > 1:
-            k = (low + high) // 2
-            low, high = (low, k) if covers(k) else (k, high)
-        return high
+        return bisect_left(range(len(self)), True, key=covers) if covers(len(self)) else None
 
 
 class Tables(Data):
