@@ -12,7 +12,7 @@ import typer
 
 from fpi._validation import counted
 from fpi.cli.main import Command, app
-from fpi.cli.options import RUNNING, Address, BackendName, flag, import_from_here, option
+from fpi.cli.options import RUNNING, Address, BackendName, chosen_size, flag, import_from_here, option
 from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
@@ -195,10 +195,9 @@ def _show_claims(claims: list[dict[str, str]]) -> None:
 def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
     from fpi import studies
 
-    if quick and full:
-        raise InputError("--quick and --full: choose one of them.")
+    size = chosen_size(quick, full)
     if name in studies.NAMED:
-        return studies.NAMED[name]("quick" if quick else "full" if full else "default")
+        return studies.NAMED[name](size)
     if not name.endswith(".toml"):
         raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:

@@ -13,9 +13,7 @@ from fpi.compiled.engine import check_agent
 from fpi.errors import InputError
 from fpi.history import History
 from fpi.run_config import RunConfig
-from fpi.training import Callback, Episode
-
-ENGINES = ("gymnasium", "compiled")
+from fpi.training import Callback, Episode, find_engine
 
 Learn = Callable[[Agent, int, int | None, StaleLog | None, GapLog | None], History]
 """Agent, episodes, the seed at the beginning of a run, and the logs of stale data and of losses."""
@@ -23,11 +21,10 @@ Learn = Callable[[Agent, int, int | None, StaleLog | None, GapLog | None], Histo
 
 def make_engine(name: str, setting: RunConfig) -> Learn:
     """How agents of a complete setting learn; an InputError if the engine cannot serve it."""
+    find_engine(name)
     if name == "gymnasium":
         env = setting.make_env()
         return lambda agent, episodes, seed, *logs: agent.learn(env, episodes, seed, callback=_together(*logs))
-    if name != "compiled":
-        raise InputError(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}.")
     if setting.env_args:
         raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
     module, _, env_name = setting.env.rpartition(":")  # as gymnasium.make reads it
