@@ -317,14 +317,9 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
         pass  # not plain numbers: look at each
     for step, reward in enumerate(rewards, start=1):
         try:
-            allowed.check(float(reward), step)
+            allowed.check(envs.checked_reward(reward, step), step)
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
-        except (TypeError, ValueError, OverflowError):
-            raise EnvironmentMismatch(
-                f"in episode {number + 1}: the reward at step {step} is {shown(reward)}, which is not a "
-                "number. Let the environment return floats."
-            ) from None
     rewards[:] = map(float, rewards)
     return math.fsum(rewards)
 

@@ -90,9 +90,6 @@ class Checkpoints:
     def __init__(self, path: Path, every: int | None) -> None:
         self.path, self.every = path, every
 
-    def __call__(self, episode: Episode) -> None:
-        self.save_if_due(episode.agent)
-
     def save_if_due(self, agent: Agent) -> None:
         if self.every is not None and agent.episodes % self.every == 0:
             self.save(agent, finished=False)
@@ -130,7 +127,7 @@ def learn(
             callbacks.append(closing.enter_context(JsonlLog(log)))
         if tensorboard is not None:
             callbacks.append(closing.enter_context(TensorBoardLog(tensorboard)))
-        callbacks.append(checkpoints)
+        callbacks.append(lambda episode: checkpoints.save_if_due(episode.agent))
         try:
             with interruptible("after this episode") as stopping, compiling_announced(say):
                 if isinstance(env, CompiledEnv):
