@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpi import _files
 from fpi._validation import counted
+from fpi.cli import console
 from fpi.cli.main import Command, Group, app
 from fpi.cli.options import Address, BackendName, Workers, chosen_size, flag, look_here, option
 from fpi.errors import InputError
@@ -89,8 +91,6 @@ def claims(
 
     Example: fpi compare claims --quick
     """
-    from fpi import _files
-    from fpi.cli import console
     from fpi.compare import claims, table1
     from fpi.compare.cells import read
     from fpi.experiment import storage
@@ -121,7 +121,7 @@ def claims(
 def _carry_out(
     plan: Study, place: Path, command: str, workers: int | None, backend: str = "local", address: str | None = None
 ) -> None:
-    from fpi.cli import console, study_run
+    from fpi.cli import study_run
 
     host = study_run.make_backend(backend, address, workers)
     console.say(f"{plan.about}\n{counted(len(plan.settings) * len(plan.seeds), 'run')} into {place}.")
@@ -144,8 +144,6 @@ def _restricted(plan: Study, testbeds: Sequence[str] | None) -> Study:
 
 
 def _report(plan: Study, place: Path) -> None:
-    from fpi import _files
-    from fpi.cli import console
     from fpi.compare import table1
     from fpi.compare.cells import read
     from fpi.report import comparison
@@ -193,7 +191,6 @@ def bandit(
 
     Example: fpi compare bandit --quick
     """
-    from fpi.cli import console
     from fpi.compare import bandit as compare
     from fpi.report import figures
 
@@ -217,7 +214,6 @@ def bandit(
 
 
 def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
-    from fpi.cli import console
     from fpi.compare import bandit as compare
     from fpi.report import figures
 
@@ -256,7 +252,6 @@ def _play(
 
 
 def _write(folder: Path, name: str, found: Sequence[Line]) -> None:
-    from fpi import _files
     from fpi.compare import bandit as compare
 
     _files.write_bytes(folder / f"{name}.csv", compare.to_csv(found).encode())
