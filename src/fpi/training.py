@@ -175,15 +175,17 @@ def learn(
                     played = [env_actions[action] for action in play.actions]
                     report = replay(env, before, played, play.observations, rewards=play.rewards, end=play.end)
                     replays.judge(report, env, number, warned, getattr(learner, "deterministic_rewards", False))
+                explored = _explored(learner, play)
                 with held:
                     if whole is None:
-                        learner.end_episode(training_state, _explored(learner, play))
+                        learner.end_episode(training_state, explored)
                     else:
-                        stored.append(whole.end_trajectory(training_state, _explored(learner, play), _trajectory(play)))
+                        stored.append(whole.end_trajectory(training_state, explored, play.trajectory))
                 rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
                 tick(1, play.total_reward, len(play.actions), play.covered_steps)
                 if callback is not None:
-                    if callback(_episode(learner, number, play)):
+                    seen = play.observations, *play.arrays, play.stored_stage, play.covered_steps
+                    if callback(Episode(number, learner, *seen)):
                         break
                     if get_generator(inner) != training_state.generator:  # the callback played in this environment
                         set_generator(env, training_state.generator)
@@ -262,6 +264,15 @@ class _Play:
     def covered_steps(self) -> int:
         return self.exploring.count(0)
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Actions and rewards."""
+        return np.array(self.actions, np.int64), np.array(self.rewards, np.float64)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        return Trajectory(np.array([*self.observations, self.last]), *self.arrays, self.end[0])
+
 
 def _play(
     learner: Learner, env: Env, training_state: TrainingState, observation: Any, env_actions: EnvActions, keep: bool
@@ -333,23 +344,6 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
     if stage < 0:
         return None
     return stage, play.actions[stage], math.fsum(play.rewards[stage:]) / learner.rewards.span
-
-
-def _trajectory(play: _Play) -> Trajectory:
-    actions, rewards = np.array(play.actions, np.int64), np.array(play.rewards, np.float64)
-    return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
-
-
-def _episode(learner: Learner, number: int, play: _Play) -> Episode:
-    return Episode(
-        number=number,
-        agent=learner,
-        observations=play.observations,
-        actions=np.array(play.actions, np.int64),
-        rewards=np.array(play.rewards, np.float64),
-        stored_stage=play.stored_stage,
-        covered_steps=play.covered_steps,
-    )
 
 
 def environment_name(env: Env) -> str:

@@ -155,7 +155,8 @@ def _report(study: Study, engine: str, out: Path) -> None:
             console.say(f"{told}\n")
         rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
         console.show_columns("Steps per second and core", ("what ran", "steps"), rows)
-    _show_claims(summary["claims"])
+    if rows := [[claim["verdict"], claim["text"], claim["detail"]] for claim in summary["claims"]]:
+        console.show_columns("Claim by claim", ("here", "claim", "because"), rows)
     if summary["left_open"]:
         console.say(summary["left_open"] + "\n")
     for line in write_report(out):
@@ -181,12 +182,6 @@ def _show_settings(study: Study, summary: dict[str, Any]) -> None:
         rows.append([name, *bands, "not counted" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {counted(len(study.seeds), 'seed')}, 95% bootstrap bands"
     console.show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
-
-
-def _show_claims(claims: list[dict[str, str]]) -> None:
-    if claims:
-        rows = [[claim["verdict"], claim["text"], claim["detail"]] for claim in claims]
-        console.show_columns("Claim by claim", ("here", "claim", "because"), rows)
 
 
 def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
