@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
@@ -117,6 +117,19 @@ class Episode:
 
 
 Callback = Callable[[Episode], Any]
+
+
+def together(callbacks: Sequence[Callback], stop: Callable[[], bool] = lambda: False) -> Callback:
+    """All of these in one, which ends learning when it is time to stop."""
+
+    def call(episode: Episode) -> bool:
+        for each in callbacks:
+            each(episode)
+        return stop()
+
+    return call
+
+
 COUNTED_TOGETHER = 64  # episodes
 
 

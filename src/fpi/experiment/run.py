@@ -34,7 +34,7 @@ from fpi.evaluation import evaluate
 from fpi.experiment.study import Job, probe_episodes
 from fpi.history import ATTRIBUTES, History
 from fpi.run_config import RunConfig
-from fpi.training import Callback, Episode, TrainingState, find_engine
+from fpi.training import Callback, TrainingState, find_engine, together
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
 RANDOM = 10  # episodes of random play in every judged run
@@ -88,7 +88,12 @@ def make_engine(name: str, setting: RunConfig) -> Learn:
     find_engine(name)
     if name == "gymnasium":
         env = setting.make_env()
-        return lambda agent, episodes, seed, *logs: agent.learn(env, episodes, seed, callback=_together(*logs))
+
+        def learn(agent: Agent, episodes: int, seed: int | None, *logs: Callback | None) -> History:
+            known = [log for log in logs if log is not None]
+            return agent.learn(env, episodes, seed, callback=together(known) if known else None)
+
+        return learn
     if setting.env_args:
         raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
     module, _, env_name = setting.env.rpartition(":")  # as gymnasium.make reads it
@@ -97,16 +102,6 @@ def make_engine(name: str, setting: RunConfig) -> Learn:
     compiled_env = compiled.get(env_name, setting.action_grid)
     check_agent(setting.make_agent())  # an InputError if compiled code does not know such agents
     return lambda agent, episodes, seed, log, _: compiled.learn(agent, compiled_env, episodes, seed, log=log)
-
-
-def _together(*logs: Callback | None) -> Callback | None:
-    known = [log for log in logs if log is not None]
-
-    def call(episode: Episode) -> None:
-        for log in known:
-            log(episode)
-
-    return call if known else None
 
 
 def make_log(agent: Agent) -> StaleLog | None:
