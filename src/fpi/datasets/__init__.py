@@ -201,8 +201,7 @@ class Datasets(Estimator):
 
     def _regressions(self, data: NDArray[Any]) -> NDArray[np.int64]:
         """The number of the regression of every datum."""
-        regressions: NDArray[np.int64] = data["cell"] // (self.features.actions if self.features.separate else 1)
-        return regressions
+        return data["cell"] // (self.features.actions if self.features.separate else 1)
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
         """The regressions are not saved: the same data give the same bits again."""
