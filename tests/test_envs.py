@@ -217,8 +217,8 @@ def test_a_horizon_beyond_the_time_limit_names_both() -> None:
     ("answer", "says"),
     [
         ((np.zeros(2), 0.0, False, {}), r"step of the environment gave \(array.* as Gymnasium's"),
-        ((np.zeros(2), "much", False, False, {}), "a reward is 'much', which is not a number"),
-        ((np.zeros(2), 10**400, False, False, {}), "a reward is 10000.*, which is not a number"),
+        ((np.zeros(2), "much", False, False, {}), "the reward at step 1 is 'much', which is not a number"),
+        ((np.zeros(2), 10**400, False, False, {}), "the reward at step 1 is 10000.*, which is not a number"),
         ((np.zeros(2), 0.0, "no", False, {}), "terminated is 'no'; let the environment return True or False"),
     ],
 )

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fpi import studies
 from fpi.cli import app, console, study_report
-from fpi.cli.progress import live_table
+from fpi.cli.study_run import live_table
 from fpi.errors import InputError
 from fpi.experiment import RunConfig
 from fpi.experiment.run import Checkpoint

@@ -12,25 +12,16 @@ from fpi._interrupts import held
 __version__ = "0.1.0"
 
 # Heavy modules load when their names are first used, so that `import fpi` is quick.
-_HOMES = {
-    "PAC": "fpi.algorithms",
-    "Regret": "fpi.algorithms",
-    "Eluder": "fpi.algorithms",
-    "ModelFPI": "fpi.algorithms",
-    "load": "fpi.algorithms",
-    "PrefixRidge": "fpi.regression",
-    "FeatureMap": "fpi.features",
-    "OneHot": "fpi.features",
-    "TileCoding": "fpi.features",
-    "Fourier": "fpi.features",
-    "RBF": "fpi.features",
-    "ActionGrid": "fpi.envs",
-    "evaluate": "fpi.evaluation",
-    "check_agent": "fpi.testing",
-    "check_method": "fpi.testing",
-    "JsonlLog": "fpi.callbacks",
-    "TensorBoardLog": "fpi.callbacks",
+_NAMES = {
+    "algorithms": ("PAC", "Regret", "Eluder", "ModelFPI", "load"),
+    "callbacks": ("JsonlLog", "TensorBoardLog"),
+    "envs": ("ActionGrid",),
+    "evaluation": ("evaluate",),
+    "features": ("FeatureMap", "OneHot", "TileCoding", "Fourier", "RBF"),
+    "regression": ("PrefixRidge",),
+    "testing": ("check_agent", "check_method"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
     "algorithms",
     "baselines",
@@ -86,7 +77,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'fpi' has no attribute {name!r}")
     with held:  # numba is not to be imported by half
-        module = importlib.import_module(_HOMES.get(name, f"fpi.{name}"))
+        module = importlib.import_module(f"fpi.{_HOMES.get(name, name)}")
     value = globals()[name] = getattr(module, name) if name in _HOMES else module
     return value
 

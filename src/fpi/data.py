@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,57 +83,82 @@ class Trajectory(NamedTuple):
     """It ended in a final state, not for lack of time."""
 
 
-class Estimator(Protocol):
+class Estimator(ABC):
     """The data of all stages and levels, and what they say of a state. A further kind needs no change in algorithms.
 
-    `rows` is what an estimator sees of a state, in a form of its own; `key` tells states apart, None if it cannot.
+    `rows` is what an estimator sees of a state, in a form of its own.
     """
 
     features: Any
     """The feature map, or the class of functions."""
+    methods: Any
+    """What these can do beyond what they must: `fpi.features.OptionalMethods`."""
 
+    @abstractmethod
     def rows(self, observation: Any, stage: int) -> Any: ...
 
-    def key(self, observation: Any, stage: int) -> Hashable | None: ...
+    def key(self, observation: Any, stage: int) -> Hashable | None:
+        """What tells the state from others at its stage, if `features` say; None if it need not come back."""
+        return None if self.methods.key is None else self.methods.key(observation, stage)
 
+    @abstractmethod
     def look(
         self, rows: Any, stage: int, level: int, allowed: NDArray[np.bool_], key: Hashable | None = None
     ) -> Coverage:
         """What a level says of the allowed actions. By its `key` a state that comes back is recognised."""
 
+    @abstractmethod
     def keep(self, rows: Any, observation: Any, action: int, level: int) -> None:
-        """Remember an exploring step, for as long as there is no other."""
+        """Remember an exploring step for `append`, for as long as there is no other."""
 
     @property
+    @abstractmethod
     def kept(self) -> ExploringStep:
-        """The last exploring step."""
+        """The last exploring step that was decided."""
 
+    @abstractmethod
     def append(self, kept: ExploringStep, stage: int, action: int, target: float, episode: int) -> None:
-        """Add one datum."""
+        """Add one datum to a stage and the level of the step."""
 
     @property
+    @abstractmethod
     def last_episode(self) -> int:
         """The episode of the newest datum, or -1."""
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def size(self, stage: int, level: int) -> int: ...
 
+    @abstractmethod
     def sizes(self) -> NDArray[np.int64]:
         """Data per level (rows) and stage."""
 
+    @abstractmethod
     def dataset(self, stage: int, level: int) -> Dataset: ...
 
-    @property
+    @cached_property  # tables take long to write out: once is enough
     def config(self) -> Any:
         """`features` as JSON can hold them, or None if a file cannot; then they are recognised by `describe`."""
+        return None if self.methods.to_config is None else self.methods.to_config()
 
-    def describe(self, observation: Any, stage: int) -> NDArray[np.float64]: ...
+    @abstractmethod
+    def describe(self, observation: Any, stage: int) -> NDArray[np.float64]:
+        """What is known of a state's actions before any data."""
 
-    def to_tensors(self) -> dict[str, NDArray[Any]]: ...
+    @abstractmethod
+    def to_tensors(self) -> dict[str, NDArray[Any]]:
+        """All data in order of arrival."""
 
+    @abstractmethod
     def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
         """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
+
+    def _append_all(self, tensors: dict[str, NDArray[Any]], indices: NDArray[np.int32]) -> None:
+        columns = (tensors[name].tolist() for name in ("stage", "level", "action", "target", "episode"))
+        for i, (stage, level, action, target, episode) in enumerate(zip(*columns, strict=True)):
+            self.append(ExploringStep(indices[i], tensors["values"][i], None, level), stage, action, target, episode)
 
 
 def check_log(

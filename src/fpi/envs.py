@@ -284,13 +284,13 @@ def checked_end(terminated: Any, truncated: Any) -> tuple[bool, bool]:
     return bool(terminated), bool(truncated)
 
 
-def checked_reward(reward: Any) -> float:
-    """A reward as a float; an EnvironmentMismatch if it is no number."""
+def checked_reward(reward: Any, step: int) -> float:
+    """The reward of a step as a float; an EnvironmentMismatch if it is no number."""
     try:
         return float(reward)
     except (TypeError, ValueError, OverflowError):
         raise EnvironmentMismatch(
-            f"a reward is {shown(reward)}, which is not a number. Let the environment return floats."
+            f"the reward at step {step} is {shown(reward)}, which is not a number. Let the environment return floats."
         ) from None
 
 
@@ -307,7 +307,7 @@ def rollout(
             raise wrong_step(answer)
         observation, reward, *flags, _ = answer
         terminated, truncated = checked_end(*flags)
-        yield observation, checked_reward(reward), terminated, truncated
+        yield observation, checked_reward(reward, stage + 1), terminated, truncated
         if terminated or truncated:
             return
 

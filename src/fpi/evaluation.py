@@ -150,13 +150,9 @@ def with_grid(env: Env, agent: Player) -> Env:
     return env if grid is None or hasattr(env.action_space, "n") else envs.ActionGrid(env, grid)
 
 
-def reads_any(player: Player) -> bool:
-    """Whether it gives observations to a plain function, which may read dictionaries and tuples."""
-    return isinstance(getattr(player, "features", None), Function)
-
-
 def list_actions(env: Env, learner: Player) -> EnvActions:
     """The environment's own actions; numpy's integers are what its space checks fastest."""
+    reads_any = isinstance(getattr(learner, "features", None), Function)  # a plain one: dictionaries and tuples, too
     whole = getattr(learner, "whole_episodes", False)  # which are kept as arrays
-    first = envs.check_spaces(env, learner.actions, structured=reads_any(learner) and not whole)
+    first = envs.check_spaces(env, learner.actions, structured=reads_any and not whole)
     return [np.int64(first + action) for action in range(learner.actions)]

@@ -189,7 +189,9 @@ class RunConfig:
     def complete(self) -> Self:
         """The same with everything filled in that the environment decides; what does not fit is an InputError."""
         if self.is_method:
-            return self._complete_method()
+            testbed, noise = self.make_testbed()
+            self.make_method(seed=0).check(testbed.holds | ({"noiseless"} if noise == "none" else set()))
+            return self
         env = self.make_env()
         arguments = dict(self.arguments)
         if arguments.setdefault("actions", action_count(env)) != action_count(env):
@@ -208,12 +210,6 @@ class RunConfig:
         envs.check_horizon(env, agent.horizon)
         env.close()
         return whole
-
-    def _complete_method(self) -> Self:
-        testbed, noise = self.make_testbed()
-        method = self.make_method(seed=0)
-        method.check(testbed.holds | ({"noiseless"} if noise == "none" else set()))
-        return self
 
     def _describe(self, env: Env) -> Self:
         """With the features or the function class filled in."""

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
@@ -117,6 +117,19 @@ class Episode:
 
 
 Callback = Callable[[Episode], Any]
+
+
+def together(callbacks: Sequence[Callback], stop: Callable[[], bool] = lambda: False) -> Callback:
+    """All of these in one, which ends learning when it is time to stop."""
+
+    def call(episode: Episode) -> bool:
+        for each in callbacks:
+            each(episode)
+        return stop()
+
+    return call
+
+
 COUNTED_TOGETHER = 64  # episodes
 
 
@@ -175,15 +188,17 @@ def learn(
                     played = [env_actions[action] for action in play.actions]
                     report = replay(env, before, played, play.observations, rewards=play.rewards, end=play.end)
                     replays.judge(report, env, number, warned, getattr(learner, "deterministic_rewards", False))
+                explored = _explored(learner, play)
                 with held:
                     if whole is None:
-                        learner.end_episode(training_state, _explored(learner, play))
+                        learner.end_episode(training_state, explored)
                     else:
-                        stored.append(whole.end_trajectory(training_state, _explored(learner, play), _trajectory(play)))
+                        stored.append(whole.end_trajectory(training_state, explored, play.trajectory))
                 rows.append((play.total_reward, len(play.actions), play.stored_stage, play.covered_steps))
                 tick(1, play.total_reward, len(play.actions), play.covered_steps)
                 if callback is not None:
-                    if callback(_episode(learner, number, play)):
+                    seen = play.observations, *play.arrays, play.stored_stage, play.covered_steps
+                    if callback(Episode(number, learner, *seen)):
                         break
                     if get_generator(inner) != training_state.generator:  # the callback played in this environment
                         set_generator(env, training_state.generator)
@@ -262,6 +277,15 @@ class _Play:
     def covered_steps(self) -> int:
         return self.exploring.count(0)
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Actions and rewards."""
+        return np.array(self.actions, np.int64), np.array(self.rewards, np.float64)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        return Trajectory(np.array([*self.observations, self.last]), *self.arrays, self.end[0])
+
 
 def _play(
     learner: Learner, env: Env, training_state: TrainingState, observation: Any, env_actions: EnvActions, keep: bool
@@ -317,14 +341,9 @@ def _checked_return(allowed: RewardRange, rewards: list[float], number: int) -> 
         pass  # not plain numbers: look at each
     for step, reward in enumerate(rewards, start=1):
         try:
-            allowed.check(float(reward), step)
+            allowed.check(envs.checked_reward(reward, step), step)
         except EnvironmentMismatch as error:
             raise EnvironmentMismatch(f"in episode {number + 1}: {error}") from None
-        except (TypeError, ValueError, OverflowError):
-            raise EnvironmentMismatch(
-                f"in episode {number + 1}: the reward at step {step} is {shown(reward)}, which is not a "
-                "number. Let the environment return floats."
-            ) from None
     rewards[:] = map(float, rewards)
     return math.fsum(rewards)
 
@@ -338,23 +357,6 @@ def _explored(learner: Learner, play: _Play) -> tuple[int, int, float] | None:
     if stage < 0:
         return None
     return stage, play.actions[stage], math.fsum(play.rewards[stage:]) / learner.rewards.span
-
-
-def _trajectory(play: _Play) -> Trajectory:
-    actions, rewards = np.array(play.actions, np.int64), np.array(play.rewards, np.float64)
-    return Trajectory(np.array([*play.observations, play.last]), actions, rewards, play.end[0])
-
-
-def _episode(learner: Learner, number: int, play: _Play) -> Episode:
-    return Episode(
-        number=number,
-        agent=learner,
-        observations=play.observations,
-        actions=np.array(play.actions, np.int64),
-        rewards=np.array(play.rewards, np.float64),
-        stored_stage=play.stored_stage,
-        covered_steps=play.covered_steps,
-    )
 
 
 def environment_name(env: Env) -> str:

@@ -51,8 +51,7 @@ class CoreSet:
         total = sum(
             (pair.value * pair.row for pair in self.pairs if pair.value is not None), np.zeros(len(self.inverse))
         )
-        theta: FloatArray = self.inverse @ total
-        return theta
+        return self.inverse @ total
 
     @property
     def numbers(self) -> int:

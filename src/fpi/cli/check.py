@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import fpi
+from fpi.cli import console
 from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, EnvName, option, parse_pairs
 from fpi.errors import EnvironmentMismatch, InputError
@@ -54,7 +55,7 @@ def check(
     Example: fpi check CartPole-v1
     """
     from fpi import determinism
-    from fpi.cli import console, episode_estimate
+    from fpi.cli import episode_estimate
     from fpi.envs import make_environment
 
     env = make_environment(environment, parse_pairs("--env-arg", env_args), action_grid)

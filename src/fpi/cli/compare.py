@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpi import _files
 from fpi._validation import counted
+from fpi.cli import console
 from fpi.cli.main import Command, Group, app
-from fpi.cli.options import Address, BackendName, Workers, flag, look_here, option
+from fpi.cli.options import Address, BackendName, Workers, chosen_size, flag, look_here, option
 from fpi.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,18 +43,14 @@ def table_1(
     seeds: Annotated[int | None, option("Runs of every row.", "N", None, "5; 2 if quick, 10 if full", min=1)] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A method of your own as well, by module and class; may be repeated.",
-            metavar="MODULE:CLASS",
-            callback=look_here,
+        option(
+            "A method of your own as well, by module and class; may be repeated.", "MODULE:CLASS", callback=look_here
         ),
     ] = None,
     testbed: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only this testbed: hubs, corridor, sea, trap, gate, slip or bandit; may be repeated.",
-            metavar="NAME",
-            show_default="all",
+        option(
+            "Only this testbed: hubs, corridor, sea, trap, gate, slip or bandit; may be repeated.", "NAME", None, "all"
         ),
     ] = None,
     backend: BackendName = "local",
@@ -68,12 +66,10 @@ def table_1(
 
     Example: fpi compare table1 --quick
     """
-    if quick and full:
-        raise InputError("--quick and --full: choose one of them.")
+    size = chosen_size(quick, full)
     from fpi.compare import table1
 
-    plan = table1.table1("quick" if quick else "full" if full else "default", method or ()).resized(seeds, None)
-    plan = _restricted(plan, testbed)
+    plan = _restricted(table1.table1(size, method or ()).resized(seeds, None), testbed)
     place = out or Path("runs", f"{plan.name}-{plan.size}")
     _carry_out(plan, place, "fpi compare table1", workers, backend, address)
     _report(plan, place)
@@ -95,12 +91,11 @@ def claims(
 
     Example: fpi compare claims --quick
     """
-    from fpi import _files
-    from fpi.cli import console
     from fpi.compare import claims, table1
     from fpi.compare.cells import read
     from fpi.experiment import storage
     from fpi.report import comparison
+    from fpi.verify.run import run_all
 
     seeds = seeds or (2 if quick else 5)
     share = 0.2 if quick else 1.0
@@ -108,7 +103,11 @@ def claims(
     _carry_out(claims.features_study(seeds, share), out, "fpi compare claims", workers)
     tasks = [(slip, seed, round(claims.SLIP_EPISODES * share)) for slip in claims.SLIPS for seed in range(seeds)]
     with storage.locked(out):
-        slipped = _all_of("slipping", tasks, claims.slip, workers)
+        slipped = []
+        with console.bar("slipping", len(tasks)) as tick:
+            for row in run_all(tasks, claims.slip, workers):
+                slipped.append(row)
+                tick(row)
         added = read(out)
         told = counted(seeds, "seed")
         console.show_columns(f"Features of weight 0 added, {told}", claims.FEATURES_HEADS, claims.features_table(added))
@@ -122,7 +121,7 @@ def claims(
 def _carry_out(
     plan: Study, place: Path, command: str, workers: int | None, backend: str = "local", address: str | None = None
 ) -> None:
-    from fpi.cli import console, study_run
+    from fpi.cli import study_run
 
     host = study_run.make_backend(backend, address, workers)
     console.say(f"{plan.about}\n{counted(len(plan.settings) * len(plan.seeds), 'run')} into {place}.")
@@ -145,8 +144,6 @@ def _restricted(plan: Study, testbeds: Sequence[str] | None) -> Study:
 
 
 def _report(plan: Study, place: Path) -> None:
-    from fpi import _files
-    from fpi.cli import console
     from fpi.compare import table1
     from fpi.compare.cells import read
     from fpi.report import comparison
@@ -173,11 +170,10 @@ def bandit(
     episodes: Annotated[int | None, option("Episodes of a run.", "T", None, "8000, or 500 if quick", min=10)] = None,
     slope: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--slope",
-            help="Then take sound rows and the best scaled row of FPI-Regret with levels from 1, as it is, to 100,000 "
+            "Then take sound rows and the best scaled row of FPI-Regret with levels from 1, as it is, to 100,000 "
             "episodes on other seeds, the latter on HubCorridor too, and measure how regret grows. Ten minutes more.",
-            metavar=" ",
         ),
     ] = False,
     out: Annotated[
@@ -195,7 +191,6 @@ def bandit(
 
     Example: fpi compare bandit --quick
     """
-    from fpi.cli import console
     from fpi.compare import bandit as compare
     from fpi.report import figures
 
@@ -219,7 +214,6 @@ def bandit(
 
 
 def _slope(chosen: Line, quick: bool, workers: int | None, out: Path) -> None:
-    from fpi.cli import console
     from fpi.compare import bandit as compare
     from fpi.report import figures
 
@@ -257,21 +251,7 @@ def _play(
     return compare.read(place, rows)
 
 
-def _all_of(text: str, tasks: Sequence[tuple[Any, ...]], work: Callable[..., Any], workers: int | None) -> list[Any]:
-    """What `work` makes of every task, on several processes, with a bar."""
-    from fpi.cli import console
-    from fpi.verify.run import run_all
-
-    done = []
-    with console.bar(text, len(tasks)) as tick:
-        for result in run_all(tasks, work, workers):
-            done.append(result)
-            tick(result)
-    return done
-
-
 def _write(folder: Path, name: str, found: Sequence[Line]) -> None:
-    from fpi import _files
     from fpi.compare import bandit as compare
 
     _files.write_bytes(folder / f"{name}.csv", compare.to_csv(found).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fpi
+from fpi.cli import console
 from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, Episodes, Model, OtherEnv, StartSeed, parse_pairs
 
@@ -23,7 +24,6 @@ def evaluate(
     Example: fpi evaluate cartpole.fpi --episodes 100
     """
     from fpi.baselines import Uniform
-    from fpi.cli import console
     from fpi.cli.model_environment import remembered_environment
 
     agent = fpi.load(model)

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import fpi
+from fpi.cli.console import in_options
 from fpi.cli.options import flag
 from fpi.errors import FpiError
 
@@ -85,8 +86,6 @@ def _show_warning(
 
 
 def _complain(kind: str, message: BaseException | str) -> None:
-    from fpi.cli.console import in_options
-
     typer.echo(f"{kind}: {in_options(' '.join(str(message).split()))}", err=True)
 
 

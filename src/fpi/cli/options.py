@@ -91,6 +91,13 @@ Address = Annotated[
 Workers = Annotated[int | None, option("Processes. Results do not depend on it.", "N", None, "all cores", min=1)]
 
 
+def chosen_size(quick: bool, full: bool) -> str:
+    """Of a study, by two flags."""
+    if quick and full:
+        raise InputError("--quick and --full: choose one of them.")
+    return "quick" if quick else "full" if full else "default"
+
+
 def parse_pairs(name: str, pairs: Collection[str] | None) -> dict[str, Any]:
     """KEY=VALUE pairs: the value is JSON or one of Python's three words where it can be, else text."""
     parsed = {}

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import fpi
 from fpi._validation import counted
+from fpi.cli import console
 from fpi.cli.main import Command, app
 from fpi.cli.options import ActionGrid, EnvArgs, Model, OtherEnv, StartSeed, check_writable, option, parse_pairs
 from fpi.errors import InputError
@@ -33,7 +34,7 @@ def render(
     if out.suffix.lower() != ".gif":
         raise InputError(f"--out {out} does not end in .gif, and render writes GIF files only.")
     check_writable(out)
-    from fpi.cli import console, gif
+    from fpi.cli import gif
     from fpi.cli.model_environment import remembered_environment
     from fpi.envs import extras_named
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fpi import _files
 from fpi._validation import counted
+from fpi.cli import console
 from fpi.cli.main import Command, app
-from fpi.cli.options import RUNNING, Address, BackendName, flag, import_from_here, option
+from fpi.cli.options import RUNNING, Address, BackendName, chosen_size, flag, import_from_here, option
 from fpi.errors import FpiError, InputError
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def reproduce(
 
     Example: fpi reproduce figure2 --engine compiled
     """
-    from fpi.cli import console, study_run
+    from fpi.cli import study_run
     from fpi.experiment import storage
 
     host = study_run.make_backend(backend, address, workers)
@@ -128,8 +130,6 @@ def _command(study: str, size: str, engine: str) -> list[str]:
 
 def _report(study: Study, engine: str, out: Path) -> None:
     """Statistics into summary.json and onto the terminal, then everything to look at."""
-    from fpi import _files
-    from fpi.cli import console
     from fpi.cli.study_report import write_report
     from fpi.report import judged, read, summarise
     from fpi.report.results import uncounted
@@ -155,7 +155,8 @@ def _report(study: Study, engine: str, out: Path) -> None:
             console.say(f"{told}\n")
         rows = [[name, f"{rate:,.0f}"] for name, rate in summary["speed"].items()]
         console.show_columns("Steps per second and core", ("what ran", "steps"), rows)
-    _show_claims(summary["claims"])
+    if rows := [[claim["verdict"], claim["text"], claim["detail"]] for claim in summary["claims"]]:
+        console.show_columns("Claim by claim", ("here", "claim", "because"), rows)
     if summary["left_open"]:
         console.say(summary["left_open"] + "\n")
     for line in write_report(out):
@@ -172,7 +173,6 @@ def _warnings(results: Results) -> Iterator[str]:
 
 
 def _show_settings(study: Study, summary: dict[str, Any]) -> None:
-    from fpi.cli.console import show_columns
     from fpi.statistics import Interval, over_seeds
 
     rows = []
@@ -181,24 +181,15 @@ def _show_settings(study: Study, summary: dict[str, Any]) -> None:
         bands = (over_seeds(Interval(**last[kind]), last["per_seed"]) for kind in ("mean", "iqm"))
         rows.append([name, *bands, "not counted" if each["stale"] is None else f"{each['stale']:.1%}"])
     title = f"Return over the last 10% of episodes, {counted(len(study.seeds), 'seed')}, 95% bootstrap bands"
-    show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
-
-
-def _show_claims(claims: list[dict[str, str]]) -> None:
-    from fpi.cli.console import show_columns
-
-    if claims:
-        rows = [[claim["verdict"], claim["text"], claim["detail"]] for claim in claims]
-        show_columns("Claim by claim", ("here", "claim", "because"), rows)
+    console.show_columns(title, ("setting", "mean", "interquartile mean", "stale data"), rows)
 
 
 def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
     from fpi import studies
 
-    if quick and full:
-        raise InputError("--quick and --full: choose one of them.")
+    size = chosen_size(quick, full)
     if name in studies.NAMED:
-        return studies.NAMED[name]("quick" if quick else "full" if full else "default")
+        return studies.NAMED[name](size)
     if not name.endswith(".toml"):
         raise InputError(f"there is no study {name}; choose {', '.join(studies.NAMED)}, or name a TOML file.")
     if quick or full:
@@ -213,11 +204,9 @@ def _study(name: str, quick: bool, full: bool, trust: bool) -> Study:
 
 def _check_own(study: Study) -> None:
     """What does not fit is told before anything is begun, in the words of the file."""
-    from fpi.cli.console import in_toml
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they come again when the study is run
             study.complete()
     except FpiError as error:
-        raise type(error)(in_toml(str(error))) from error
+        raise type(error)(console.in_toml(str(error))) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fpi.cli import console
 from fpi.cli.main import STOPPED, Command, app
 from fpi.cli.options import (
     FEATURES,
@@ -125,7 +126,7 @@ def train(
     if resume and force:
         raise InputError("--resume continues --out and --force overwrites it: choose one of them.")
     check_writable(out)
-    from fpi.cli import console, episode_estimate, train_options, training_run
+    from fpi.cli import episode_estimate, train_options, training_run
 
     with training_run.locked(out, log) as killed:
         asked = episodes or _usual_episodes(algorithm)
@@ -207,7 +208,6 @@ def _tell_what_next(
     agent: Agent, environment: str, episodes: int, done: int, out: Path, again: bool, quiet: bool
 ) -> None:
     """Where the model is and what to type next; exits after Ctrl-C."""
-    from fpi.cli import console
 
     left = getattr(agent.settings, "episodes", None)  # of those it was made for
     if done < episodes:

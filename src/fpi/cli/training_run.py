@@ -20,7 +20,7 @@ from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError, SaveError
 from fpi.progress import bar
 from fpi.statistics import last_tenth
-from fpi.training import Callback, Episode
+from fpi.training import Callback, Episode, together
 
 ANNOUNCE_AFTER = 2.0  # seconds
 STEPS_PER_SLICE = 50_000  # steps at most between two looks at Ctrl-C: a tenth of a second
@@ -90,9 +90,6 @@ class Checkpoints:
     def __init__(self, path: Path, every: int | None) -> None:
         self.path, self.every = path, every
 
-    def __call__(self, episode: Episode) -> None:
-        self.save_if_due(episode.agent)
-
     def save_if_due(self, agent: Agent) -> None:
         if self.every is not None and agent.episodes % self.every == 0:
             self.save(agent, finished=False)
@@ -130,13 +127,13 @@ def learn(
             callbacks.append(closing.enter_context(JsonlLog(log)))
         if tensorboard is not None:
             callbacks.append(closing.enter_context(TensorBoardLog(tensorboard)))
-        callbacks.append(checkpoints)
+        callbacks.append(lambda episode: checkpoints.save_if_due(episode.agent))
         try:
             with interruptible("after this episode") as stopping, compiling_announced(say):
                 if isinstance(env, CompiledEnv):
                     _learn_compiled(agent, env, episodes, seed, progress, tally, checkpoints, stopping)
                 else:
-                    agent.learn(env, episodes, seed, progress, _after_episode(callbacks, stopping))
+                    agent.learn(env, episodes, seed, progress, together(callbacks, stopping))
         except EnvironmentMismatch as error:
             name = (agent.notes.get("train") or {}).get("environment", "ENV")
             raise EnvironmentMismatch(f"{error} `fpi check {name}` reports what fits.") from error
@@ -191,14 +188,3 @@ def compiling_announced(say: Callable[[str], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Listener()):
         yield
-
-
-def _after_episode(callbacks: Sequence[Callback], stopping: Callable[[], bool]) -> Callback:
-    """All callbacks in one, which ends learning when it is time to stop."""
-
-    def call(episode: Episode) -> bool:
-        for callback in callbacks:
-            callback(episode)
-        return stopping()
-
-    return call

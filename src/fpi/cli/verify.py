@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fpi.cli import console
 from fpi.cli.main import Command, app
 from fpi.cli.options import Workers, flag, option
 from fpi.errors import InputError
@@ -42,7 +43,6 @@ def verify(
 
     Example: fpi verify --quick
     """
-    from fpi.cli import console
     from fpi.verify import instances, report
 
     names = list(report.CLAIMS) if claims is None else _chosen(claims)

@@ -21,7 +21,6 @@ from fpi.algorithms import Regret
 from fpi.algorithms.theory import Constants
 from fpi.callbacks import ROUNDING
 from fpi.compare import cells
-from fpi.compare.cells import Cell
 from fpi.experiment.study import SEPARATOR, Study
 from fpi.run_config import OF_THE_RUN, RunConfig
 from fpi.statistics import Interval, Mistakes
@@ -205,13 +204,12 @@ def study(rows: Sequence[tuple[Problem, Row]], episodes: int, seeds: Sequence[in
 def read(folder: Path, rows: Sequence[tuple[Problem, Row]]) -> list[Line]:
     """The finished runs of these rows, in their order."""
     found = {(cell.world, cell.row): cell for cell in cells.read(folder)}
-    known = [(problem, row, found.get((problem.family, row.setting_name))) for problem, row in rows]
-    return [Line(problem, row, list(cell.seeds), _lost(cell)) for problem, row, cell in known if cell is not None]
-
-
-def _lost(cell: Cell) -> Floats:
-    losses = np.stack([run.losses for run in cell.runs])
-    return np.where(losses > ROUNDING, losses, 0.0)
+    lines = []
+    for problem, row in rows:
+        if (cell := found.get((problem.family, row.setting_name))) is not None:
+            losses = np.stack([run.losses for run in cell.runs])
+            lines.append(Line(problem, row, list(cell.seeds), np.where(losses > ROUNDING, losses, 0.0)))
+    return lines
 
 
 def best(found: Sequence[Line], method: str) -> Line:

@@ -185,17 +185,13 @@ def failures(cells: Sequence[Cell]) -> tuple[tuple[str, ...], list[tuple[str, ..
     """Who fails where, and why: heads, and a row per method."""
     worlds = list(dict.fromkeys(cell.world for cell in cells))
     found = {(cell.row, cell.world): cell for cell in cells}
-    rows = []
-    for name in dict.fromkeys(cell.row for cell in cells):
-        marks = []
-        for world in worlds:
-            cell = found.get((name, world))
-            marks.append("not run" if cell is None else _mark(cell))
-        rows.append((name, *marks))
-    return ("method", *worlds), rows
+    names = dict.fromkeys(cell.row for cell in cells)
+    return ("method", *worlds), [(name, *(_mark(found.get((name, world))) for world in worlds)) for name in names]
 
 
-def _mark(cell: Cell) -> str:
+def _mark(cell: Cell | None) -> str:
+    if cell is None:
+        return "not run"
     if not cell.failed:
         return "ok"
     return f"{'too short' if cell.too_short else 'FAILS'}: {cell.why}"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.data import Act, Coverage, Dataset, ExploringStep, check_column, check_log
+from fpi.data import Act, Coverage, Dataset, Estimator, ExploringStep, check_column, check_log
 from fpi.datasets.actors import Actor, ObservationActor, Rows, RowsActor
 from fpi.errors import InputError
-from fpi.features import NORM_TOLERANCE, FeatureMap, OneHot, TileCoding, optional_methods
+from fpi.features import NORM_TOLERANCE, FeatureMap, OneHot, OptionalMethods, TileCoding, optional_methods
 from fpi.kernels.append import append
 from fpi.kernels.choose import EXPLORING
 from fpi.kernels.numerics import largest_square
@@ -23,8 +23,11 @@ from fpi.kernels.ridge import RidgeStore, log_det_at, new_store
 from fpi.regression import WIDTH_TIE
 
 
-class Datasets:
-    """Ridge regression on features, an `fpi.data.Estimator`: one append-only regression per stage and level."""
+class Datasets(Estimator):
+    """Ridge regression on features: one append-only regression per stage and level."""
+
+    features: FeatureMap
+    methods: OptionalMethods
 
     def __init__(self, features: FeatureMap, stages: int, ridge: float, epsilons: Sequence[float]) -> None:
         self.features = features
@@ -80,7 +83,6 @@ class Datasets:
         return 0 if self._store is None else self._store.size((level - 1) * self.stages + stage)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Data per level (rows) and stage."""
         shape = len(self.thresholds), self.stages
         return np.zeros(shape, np.int64) if self._store is None else self._store.sizes.reshape(shape)
 
@@ -90,13 +92,7 @@ class Datasets:
             0 if self._actor is None else self._actor.cache.nbytes
         )
 
-    @property
-    def config(self) -> Any:
-        """The features as JSON can hold them, or None if a file cannot."""
-        return None if self.methods.to_config is None else self.methods.to_config()
-
     def describe(self, observation: Any, stage: int) -> NDArray[np.float64]:
-        """What is known of a state's actions before any data: by this a feature function is recognised."""
         return self.features(observation, stage)
 
     # --- asking -------------------------------------------------------------------------------------------------------
@@ -117,10 +113,6 @@ class Datasets:
             )
         self.largest_square = max(self.largest_square, square)
         return indices, values
-
-    def key(self, observation: Any, stage: int) -> Hashable | None:
-        """What tells the state from others at its stage, if the features say; None if it need not come back."""
-        return None if self.methods.key is None else self.methods.key(observation, stage)
 
     def look(
         self,
@@ -173,23 +165,19 @@ class Datasets:
 
     @property
     def kept(self) -> ExploringStep:
-        """Features of the last uncovered step that was decided."""
         return self.actor.kept
 
     def keep(self, rows: Rows, observation: Any, action: int, level: int) -> None:
-        """Remember an exploring step for `append`."""
         row = 0 if self.features.separate else action
         self.actor.keep(rows[0][row], rows[1][row], observation, level)
 
     def append(self, kept: ExploringStep, stage: int, action: int, target: float, episode: int) -> None:
-        """Add one datum to a stage."""
         self.check_stage(stage)
         regression, block = (kept.level - 1) * self.stages + stage, action if self.features.separate else 0
         append(self.store, regression, block, kept.indices, kept.values, target, action, episode)
 
     @property
     def last_episode(self) -> int:
-        """The episode of the newest datum, or -1."""
         return -1 if self._store is None else self._store.last_episode
 
     def dataset(self, stage: int, level: int = 1) -> Dataset:
@@ -213,11 +201,10 @@ class Datasets:
 
     def _regressions(self, data: NDArray[Any]) -> NDArray[np.int64]:
         """The number of the regression of every datum."""
-        regressions: NDArray[np.int64] = data["cell"] // (self.features.actions if self.features.separate else 1)
-        return regressions
+        return data["cell"] // (self.features.actions if self.features.separate else 1)
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
-        """All data in order of arrival. The regressions are not saved: the same data give the same bits again."""
+        """The regressions are not saved: the same data give the same bits again."""
         if not len(self):
             return {}
         data, indices, values = self.store.log()
@@ -227,7 +214,6 @@ class Datasets:
         return {**places, **kept, "indices": indices.copy(), "values": values.copy()}
 
     def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
-        """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
         if not tensors:
             return
         _, indices, values = self.store.log()
@@ -238,8 +224,4 @@ class Datasets:
             raise InputError("its indices repeat")
         if not np.all(np.square(tensors["values"]).sum(axis=1) <= (1 + NORM_TOLERANCE) ** 2):
             raise InputError("it holds features of a norm above 1")
-        for i in range(n):
-            action = int(tensors["action"][i])
-            kept = ExploringStep(tensors["indices"][i], tensors["values"][i], None, int(tensors["level"][i]))
-            stage, episode = int(tensors["stage"][i]), int(tensors["episode"][i])
-            self.append(kept, stage, action, float(tensors["target"][i]), episode)
+        self._append_all(tensors, tensors["indices"])

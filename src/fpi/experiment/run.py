@@ -6,11 +6,12 @@ so that slices of one run may come from different processes and machines; the ro
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,17 +21,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpi import compiled
 from fpi.algorithms import Agent, load
 from fpi.baselines import Uniform, play
 from fpi.callbacks import GapLog
+from fpi.compiled import StaleLog
+from fpi.compiled.engine import check_agent
 from fpi.data import Act
 from fpi.datasets import Datasets
 from fpi.errors import DamagedResults, FpiError, InputError, NondeterminismWarning
 from fpi.evaluation import evaluate
-from fpi.experiment.engines import make_engine, make_log
 from fpi.experiment.study import Job, probe_episodes
-from fpi.history import ATTRIBUTES
-from fpi.training import TrainingState
+from fpi.history import ATTRIBUTES, History
+from fpi.run_config import RunConfig
+from fpi.training import Callback, TrainingState, find_engine, together
 
 COLUMNS = {"return": np.float64, "length": np.int32, "stored_stage": np.int32, "covered_steps": np.int32}
 RANDOM = 10  # episodes of random play in every judged run
@@ -73,6 +77,39 @@ class Checkpoint:
     def model(self) -> bytes | None:
         """The agent's file; methods have none."""
         return self.tensors["agent"].tobytes() if "agent" in self.tensors else None
+
+
+Learn = Callable[[Agent, int, int | None, StaleLog | None, GapLog | None], History]
+"""Agent, episodes, the seed at the beginning of a run, and the logs of stale data and of losses."""
+
+
+def make_engine(name: str, setting: RunConfig) -> Learn:
+    """How agents of a complete setting learn; an InputError if the engine cannot serve it."""
+    find_engine(name)
+    if name == "gymnasium":
+        env = setting.make_env()
+
+        def learn(agent: Agent, episodes: int, seed: int | None, *logs: Callback | None) -> History:
+            known = [log for log in logs if log is not None]
+            return agent.learn(env, episodes, seed, callback=together(known) if known else None)
+
+        return learn
+    if setting.env_args:
+        raise InputError(f"{setting.env} with env_args has no compiled environment. Use the engine gymnasium.")
+    module, _, env_name = setting.env.rpartition(":")  # as gymnasium.make reads it
+    if module:
+        importlib.import_module(module)
+    compiled_env = compiled.get(env_name, setting.action_grid)
+    check_agent(setting.make_agent())  # an InputError if compiled code does not know such agents
+    return lambda agent, episodes, seed, log, _: compiled.learn(agent, compiled_env, episodes, seed, log=log)
+
+
+def make_log(agent: Agent) -> StaleLog | None:
+    """None for agents whose stale data nobody can count."""
+    try:
+        return StaleLog(agent)
+    except InputError:
+        return None
 
 
 class Stopwatch:

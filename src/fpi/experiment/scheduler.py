@@ -13,8 +13,7 @@ from fpi import _files
 from fpi.errors import InputError
 from fpi.experiment import storage
 from fpi.experiment.backends import Backend, Local, WorkerDied
-from fpi.experiment.engines import make_engine
-from fpi.experiment.run import Checkpoint, RunFailed
+from fpi.experiment.run import Checkpoint, RunFailed, make_engine
 from fpi.experiment.storage import RunFolder
 from fpi.experiment.study import Job, Study
 

@@ -118,8 +118,7 @@ class CellPrefixes(OrderedData):
         return np.where(counts > 0, np.minimum(self.epsilon / np.sqrt(np.maximum(counts, 1)), apart), apart)
 
     def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        certain: BoolArray = self.differences(rows, k) <= self.epsilon
-        return certain
+        return self.differences(rows, k) <= self.epsilon
 
     def _fit(self, rows: FloatArray, k: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Data of the cell of each row among the first k, and their clipped mean."""

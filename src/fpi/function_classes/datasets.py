@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fpi.data import Coverage, Dataset, ExploringStep, check_log
+from fpi.data import Coverage, Dataset, Estimator, ExploringStep, check_log
 from fpi.errors import InputError
 from fpi.features import optional_methods
 from fpi.function_classes.base import TOLERANCE, BoolArray, FloatArray, FunctionClass, Prefixes, first_cover
@@ -24,8 +23,8 @@ class Datum(NamedTuple):
     episode: int
 
 
-class ClassDatasets:
-    """A class of functions as an `fpi.data.Estimator`; `beta(level, k, stage)` is the radius of confidence sets.
+class ClassDatasets(Estimator):
+    """What a class of functions makes of data; `beta(level, k, stage)` is the radius of confidence sets.
 
     The data are what counts, and come with one line of code. What the class makes of them may take long: an interrupt
     loses it, and it is made again.
@@ -35,7 +34,7 @@ class ClassDatasets:
         self, function_class: FunctionClass, stages: int, levels: int, beta: Callable[[int, int, int], float]
     ) -> None:
         self.features = function_class
-        self._methods = optional_methods(function_class)
+        self.methods = optional_methods(function_class)
         self.stages = stages
         self.levels = levels
         self._beta = beta
@@ -66,19 +65,12 @@ class ClassDatasets:
         return len(self._data.get((stage, level), ()))
 
     def sizes(self) -> NDArray[np.int64]:
-        """Data per level (rows) and stage."""
         sizes = np.zeros((self.levels, self.stages), np.int64)
         for (stage, level), data in self._data.items():
             sizes[level - 1, stage] = len(data)
         return sizes
 
-    @cached_property
-    def config(self) -> Any:
-        """The class as JSON can hold it, or None if a file cannot. Tables take long to write out: once is enough."""
-        return None if self._methods.to_config is None else self._methods.to_config()
-
     def describe(self, observation: Any, stage: int) -> FloatArray:
-        """What the class sees of a state: by this it is recognised."""
         return self.rows(observation, stage)
 
     # --- asking -------------------------------------------------------------------------------------------------------
@@ -92,14 +84,9 @@ class ClassDatasets:
             )
         return rows
 
-    def key(self, observation: Any, stage: int) -> Hashable | None:
-        """What tells the state from others at its stage, if the class says; None if it need not come back."""
-        return None if self._methods.key is None else self._methods.key(observation, stage)
-
     def look(
         self, rows: FloatArray, stage: int, level: int, allowed: BoolArray, key: Hashable | None = None
     ) -> Coverage:
-        """What a level says of the allowed actions. By its `key` a state that comes back is recognised."""
         prefixes = self._take(stage, level)
         name = stage, level, key
         k = first_cover(prefixes, rows, allowed, 0 if key is None else self._after.get(name, 0))
@@ -121,22 +108,18 @@ class ClassDatasets:
 
     @property
     def kept(self) -> ExploringStep:
-        """The last exploring step that was decided."""
         assert self._kept is not None
         return self._kept
 
     def keep(self, rows: FloatArray, observation: Any, action: int, level: int) -> None:
-        """Remember an exploring step for `append`."""
         sample = None if self.config is not None else np.array(observation)[()]
         self._kept = ExploringStep(NO_INDICES, rows[action], sample, level)
 
     def append(self, kept: ExploringStep, stage: int, action: int, target: float, episode: int) -> None:
-        """Add one datum to a stage and level."""
         self._data.setdefault((stage, kept.level), []).append(Datum(kept.values, action, target, episode))
 
     @property
     def last_episode(self) -> int:
-        """The episode of the newest datum, or -1."""
         return max((data[-1].episode for data in self._data.values() if data), default=-1)
 
     def dataset(self, stage: int, level: int) -> Dataset:
@@ -150,7 +133,6 @@ class ClassDatasets:
         )
 
     def to_tensors(self) -> dict[str, NDArray[Any]]:
-        """All data in order of arrival."""
         log = [(datum, *cell) for cell, data in self._data.items() for datum in data]
         if not log:
             return {}
@@ -161,14 +143,10 @@ class ClassDatasets:
         return tensors | {"target": np.array(target, np.float64), "values": np.array(rows, np.float64)}
 
     def restore(self, tensors: dict[str, NDArray[Any]]) -> None:
-        """Append what `to_tensors` gave, after checking every number of it; raises InputError."""
         if not tensors:
             return
         columns = tensors["values"].shape[-1] if "values" in tensors else 0
         n = check_log(tensors, self.stages, self.levels, self.features.actions, columns)
-        for i in range(n):
-            stage, level, action, episode = (int(tensors[x][i]) for x in ("stage", "level", "action", "episode"))
-            kept = ExploringStep(NO_INDICES, tensors["values"][i].copy(), None, level)
-            self.append(kept, stage, action, float(tensors["target"][i]), episode)
+        self._append_all({**tensors, "values": tensors["values"].copy()}, np.zeros((n, 0), np.int32))
         for stage, level in self._data:
             self.prefixes(stage, level)

@@ -161,8 +161,7 @@ class FinitePrefixes(OrderedData):
         self.length = k
 
     def estimates(self, rows: FloatArray, k: int) -> FloatArray:
-        estimates: FloatArray = rows[:, self._best[self.prefix(k)]]
-        return estimates
+        return rows[:, self._best[self.prefix(k)]]
 
     def widths(self, rows: FloatArray, k: int) -> FloatArray:
         words = self._masks[self.prefix(k)]

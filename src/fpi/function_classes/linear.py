@@ -254,8 +254,7 @@ class BallPrefixes(OrderedData):
         return np.minimum(high * np.array(reach), self._class.widest)
 
     def dependent(self, rows: FloatArray, k: int) -> BoolArray:
-        certain: BoolArray = self.differences(rows, k) <= self.epsilon * (1 + TOLERANCE)
-        return certain
+        return self.differences(rows, k) <= self.epsilon * (1 + TOLERANCE)
 
     def first_cover(self, rows: FloatArray, allowed: BoolArray, after: int = 0) -> int | None:
         asked = np.ascontiguousarray(rows[allowed])

@@ -50,7 +50,10 @@ def draw_regrets(panels: Mapping[str, Sequence[Line]], path: Path, guide: bool =
 
 def _line_styles(lines: Sequence[Line]) -> Iterator[tuple[Any, str]]:
     """Shades for the agents, one colour for each other method; the first line of each is drawn through."""
-    shades = iter(_colours(sum(line.row.method == "FPI-Regret" for line in lines)))
+    from matplotlib import colormaps
+
+    agents = sum(line.row.method == "FPI-Regret" for line in lines)
+    shades = iter(colormaps["viridis"](np.linspace(0, 0.9, agents)))
     drawn: set[str] = set()
     for line in lines:
         method = line.row.method
@@ -182,12 +185,6 @@ def _panels(number: int, columns: int | None = None, width: float = 5.2) -> tupl
     for axes in panels[:number]:
         axes.spines[["top", "right"]].set_visible(False)
     return figure, panels[:number]
-
-
-def _colours(number: int) -> Sequence[Any]:
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"](x) for x in np.linspace(0, 0.9, number)]
 
 
 def save(figure: Figure, path: Path, title: str = "") -> None:

@@ -63,18 +63,13 @@ class Page:
 
 def write_page(results: Results) -> Path:
     """Write `page.html` into the folder of the results and return its path."""
-    plotly = _plotly()
+    with importing("report", "page.html needs plotly"):
+        from plotly.offline import get_plotlyjs
     films = [results.folder / f"policy-{setting.name}.gif" for setting in results.settings]
-    text = compose(results, [film for film in films if film.exists()], plotly)
+    text = compose(results, [film for film in films if film.exists()], str(get_plotlyjs()))
     path = results.folder / "page.html"
     write_bytes(path, text.encode())
     return path
-
-
-def _plotly() -> str:
-    with importing("report", "page.html needs plotly"):
-        from plotly.offline import get_plotlyjs
-    return str(get_plotlyjs())
 
 
 def compose(found: Results, films: Sequence[Path], plotly: str) -> str:

@@ -69,8 +69,7 @@ class Run:
         return np.linspace(0, episodes, min(WINDOWS, episodes) + 1).astype(np.int64)
 
     def _sums(self, column: NDArray[Any]) -> Floats:
-        sums: Floats = np.add.reduceat(column.astype(np.float64), self._edges[:-1])
-        return sums
+        return np.add.reduceat(column.astype(np.float64), self._edges[:-1])
 
 
 PROBED = ("data", "stale")

@@ -16,7 +16,6 @@ import numpy as np
 
 from fpi.testbeds.base import FloatArray, State, random_policy
 from fpi.training import Episode
-from fpi.verify.constants import constants_of
 from fpi.verify.counts import CheckCounts
 from fpi.verify.exact import LevelStates, all_policies, pool
 from fpi.verify.literal import Data, Ridge, Rung, Tables, TooNear, climb, hindsight
@@ -36,8 +35,8 @@ class RawData(Monitor):
     """Keeps what was played and, by dataset, what was stored of it; climbs levels from there."""
 
     def begin(self) -> None:
-        self.constants = constants_of(self.testbed, self.instance)
-        self.accuracies = self.constants.accuracies
+        levels = [0.5**level for level in range(1, self.constants.last)]
+        self.accuracies = levels if self.leveled else [self.instance.epsilon]
         self.cells: dict[tuple[int, int], Data] = {}
         self.stored: defaultdict[tuple[int, int], list[Episode]] = defaultdict(list)
         self._frozen: defaultdict[State, list[Rung]] = defaultdict(list)
@@ -59,7 +58,7 @@ class RawData(Monitor):
             self.cells[stage, level] = (
                 Ridge(self.testbed.dim, self.instance.ridge)
                 if self._tables is None
-                else Tables(len(self._tables), self.constants.radius(stage, level))
+                else Tables(len(self._tables), partial(self.constants.beta, level, stage=stage))
             )
         return self.cells[stage, level]
 
@@ -77,8 +76,9 @@ class RawData(Monitor):
 
     def _margins(self, stage: int, level: int, k: int) -> tuple[float, float, float]:
         data = self.data(stage, level)
+        log_det = data.log_dets[k] if isinstance(data, Ridge) else None
         margins: tuple[float, float, float] = self.constants.margins(
-            stage, level, k, data.log_dets[k] if isinstance(data, Ridge) else None
+            self.instance.elimination, stage, level, k, log_det
         )
         return margins
 
@@ -297,7 +297,6 @@ class Formulas(Monitor):
     """Every constant that decides or promises something, against `formulas`, beyond rounding."""
 
     def begin(self) -> None:
-        self.constants = constants_of(self.testbed, self.instance)
         self._once = True
 
     def compare(self, name: object, said: Any, typed: Any) -> None:
@@ -309,27 +308,26 @@ class Formulas(Monitor):
     def check(self) -> None:
         if self._once:
             self._once = False
-            (self._bounds_of_levels if self.constants.leveled else self._bounds)()
+            (self._bounds_of_levels if self.leveled else self._bounds)()
             if self.instance.algorithm == "Eluder":
                 self._bounds_of_classes()
         self._log_det = cache(self._log_det_of_prefix)  # nothing is learned during a check
         for states in pool(self.testbed, PROMISES, seed=self.agent.episodes):
             for state in states:
                 known = self.agent.explain(self.testbed.observation(state), state[0])
-                (self._promise_of_level if self.constants.leveled else self._promise)(state[0], known)
+                (self._promise_of_level if self.leveled else self._promise)(state[0], known)
 
     def _bounds(self) -> None:
-        linear, epsilon, theory = self.constants.linear, self.instance.epsilon, self.agent.theory
-        self.compare("D", self.agent.dataset_bound, linear.most_data(epsilon))
-        self.compare("gap", theory.gap(epsilon), linear.gap(epsilon))
-        self.compare("episodes", theory.episodes_bound(epsilon), self.testbed.horizon * linear.most_data(epsilon))
+        constants, epsilon, theory = self.constants, self.instance.epsilon, self.agent.theory
+        self.compare("D", self.agent.dataset_bound, constants.most_in(epsilon))
+        self.compare("gap", theory.gap(epsilon), constants.gap(epsilon))
+        self.compare("episodes", theory.episodes_bound(epsilon), self.testbed.horizon * constants.most_in(epsilon))
 
     def _alpha(self, stage: int, k: int) -> float:
         """Of Section 4: "paper" has one for all datasets."""
-        linear = self.constants.linear
         if self.instance.constants == "paper":
-            return float(linear.alpha(linear.most_data(self.instance.epsilon), stage=stage))
-        return float(linear.alpha(k, self._log_det(k, stage), stage=stage))
+            return float(self.constants.alpha(self.constants.most_in(self.instance.epsilon), stage=stage))
+        return float(self.constants.alpha(k, self._log_det(k, stage), stage=stage))
 
     def _log_det_of_prefix(self, k: int, *cell: int) -> float:
         features = self.agent.dataset(*cell).features[:k]
@@ -337,7 +335,7 @@ class Formulas(Monitor):
 
     def _promise(self, stage: int, known: Any) -> None:
         """Lemmas 4 and 6, from this stage on."""
-        kappa, horizon = self.constants.linear.kappa, self.testbed.horizon
+        kappa, horizon = self.constants.kappa, self.testbed.horizon
         errors = self._alpha(stage, known.prefix) * known.widths + kappa
         self.compare(("error", stage), known.value_error / self.span, errors)
         if known.covered:
@@ -346,15 +344,15 @@ class Formulas(Monitor):
             self.compare(("promise", stage), known.gap / self.span, 2 * errors.max() + 2 * later)
 
     def _bounds_of_levels(self) -> None:
-        constants, levels, theory = self.constants, self.constants.levels, self.agent.theory
+        constants, theory = self.constants, self.agent.theory
         self.compare("levels", [self.agent.first_level, self.agent.levels], [constants.first, constants.last - 1])
         for level in range(1, min(constants.last, DEEPEST)):
-            self.compare(("D", level), theory.dataset_bound(0.5**level), levels.most_data(level))
-            self.compare(("Delta", level), self.agent.level_gap(level), levels.level_gap(level))
-            self.compare(("loss", level), theory.level_loss(level), levels.loss(level))
-            self.compare(("mistakes", level), theory.mistakes_bound(0.5**level), levels.mistakes(0.5**level))
+            self.compare(("D", level), theory.dataset_bound(0.5**level), constants.most_data(level))
+            self.compare(("Delta", level), self.agent.level_gap(level), constants.level_gap(level))
+            self.compare(("loss", level), theory.level_loss(level), constants.loss(level))
+            self.compare(("mistakes", level), theory.mistakes_bound(0.5**level), constants.mistakes(0.5**level))
         for episodes in 10 ** np.arange(1, 8):
-            self.compare(("regret", episodes), theory.regret_bound(episodes), levels.regret(episodes))
+            self.compare(("regret", episodes), theory.regret_bound(episodes), constants.regret(episodes))
 
     def _bounds_of_classes(self) -> None:
         """beta, and D_l where T does not hide it."""
@@ -362,10 +360,10 @@ class Formulas(Monitor):
         most_data = getattr(self.agent.function_class, "most_data", None)
         for level in range(1, min(constants.last, DEEPEST)):
             for k, stage in product((0, 1, 10, episodes), range(self.testbed.horizon)):
-                typed = constants.known.beta(level, k, stage)
+                typed = constants.beta(level, k, stage)
                 self.compare(("beta", level, k, stage), self.agent.beta(level, k, stage), typed)
             if most_data is not None:
-                typed = constants.bound_on_data(0.5**level)
+                typed = constants.most_of(0.5**level)
                 for radius in (0.01, 1.0, self.agent.beta(level, episodes)):
                     said = most_data(0.5**level, radius)
                     self.compare(("most data", level), said, typed(radius))
@@ -380,7 +378,9 @@ class Formulas(Monitor):
                 continue
             linear = self.instance.algorithm == "Regret"
             log_det = self._log_det(each.covered, stage, each.level) if linear else None
-            factor, bias, slack = self.constants.margins(stage, each.level, each.covered, log_det)
+            factor, bias, slack = self.constants.margins(
+                self.instance.elimination, stage, each.level, each.covered, log_det
+            )
             lower = np.where(each.allowed, each.values / self.span - factor * each.widths - bias, -np.inf)
             self.compare(("threshold", stage, each.level), each.threshold / self.span, lower.max() - slack)
 

@@ -1,8 +1,8 @@
 """The constants of the paper once more, typed from its formulas: this file imports nothing from fpi.
 
 A constant that is a little too small breaks no bound that anybody could see in a run, since all of them have room. So
-what the library says is compared with this. "paper" is the paper to the letter; "tight" differs in `Linear.most_data`,
-in `variance`, which falls with the stages left (so errors are those of a stage, and losses sum them), and in
+what the library says is compared with this. "paper" is the paper to the letter; "tight" differs in `Linear.most_in`, in
+`variance`, which falls with the stages left (so errors are those of a stage, and losses sum them), and in
 `Linear.log_det`.
 """
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+
+HIGHEST = 40  # the last level of any agent
 
 
 def variance(horizon: int, stage: int, mode: str, noise: float) -> float:
@@ -28,8 +30,71 @@ def largest(holds: Callable[[float], bool], above: float) -> float:
     return below
 
 
+class Levels:
+    """What follows from D_l, Delta_l and L-bar: eq. (7), Lemmas 21 and 22, Theorems 2 to 4."""
+
+    horizon: int
+    first: int
+    """The first level that is tested."""
+    last: int
+    """The level that stores nothing: L-bar, or one beyond the last that is tested."""
+
+    def most_data(self, level: int) -> float:
+        """D_l."""
+        raise NotImplementedError
+
+    def stage_gap(self, stage: int, level: int) -> float:
+        """Delta_l."""
+        raise NotImplementedError
+
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+        """Factor and bias of the errors of estimates at a prefix, in widths."""
+        raise NotImplementedError
+
+    def level_gap(self, level: int) -> float:
+        """Where it is largest."""
+        return max(self.stage_gap(stage, level) for stage in range(self.horizon))
+
+    def later(self, stage: int, level: int) -> float:
+        """The sum from a stage on."""
+        return sum(self.stage_gap(each, level) for each in range(stage, self.horizon))
+
+    def margins(self, rule: str, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float, float]:
+        """Eq. (7) by three rules: factor and bias of errors at the state itself, and a slack."""
+        if rule == "paper":
+            return 0.0, 0.0, 2 * self.horizon * self.level_gap(level)
+        if rule == "stage":
+            return 0.0, 0.0, 2 * self.later(stage, level)
+        return *self.errors(stage, level, k, log_det), 2 * self.later(stage + 1, level)
+
+    def loss(self, level: int) -> float:
+        """Of an episode whose lowest level is this; below the first nothing is promised, and 4 H Delta_0 is H."""
+        if level <= self.first:
+            return self.horizon
+        gaps = [self.level_gap(each - 1) for each in range(min(level, self.last), self.last + 1)]
+        return min(self.horizon, 4 * self.horizon**2 * max(gaps))
+
+    def episodes_at(self, level: int) -> float:
+        return self.horizon * self.most_data(level) + 1 if level < self.last else math.inf
+
+    def regret(self, episodes: float) -> float:
+        """Theorem 2: levels fill up from the first."""
+        total, level = 0.0, self.first
+        while episodes > 0:
+            here = min(episodes, self.episodes_at(level))
+            total, episodes, level = total + here * self.loss(level), episodes - here, level + 1
+        return total
+
+    def mistakes(self, epsilon: float) -> float:
+        """Theorem 3: episodes that may lose more than this."""
+        total, level = 0.0, self.first
+        while total < math.inf and self.loss(level) > epsilon:
+            total, level = total + self.episodes_at(level), level + 1
+        return total
+
+
 @dataclass(frozen=True)
-class Linear:
+class Linear(Levels):
     """Sections 4 and 5, for features of norm at most 1."""
 
     horizon: int
@@ -41,9 +106,24 @@ class Linear:
     mode: str
     scale: float = 1.0
     noise: float = 0.5
+    first_level: int | str = 1
 
-    def most_data(self, epsilon: float) -> float:
-        """D, eq. (5), and D_l for epsilon = 2^-l, where epsilon > 1 counts as 1; or what ln det has room for."""
+    @cached_property
+    def first(self) -> int:  # type: ignore[override]
+        """As given, or where 2 H Delta_l < H, or 1."""
+        if self.first_level != "auto":
+            return int(self.first_level)
+        return next((level for level in range(1, self.last) if 2 * self.level_gap(level) < 1), 1)
+
+    @cached_property
+    def last(self) -> int:  # type: ignore[override]
+        """L-bar with log2 for ln, or one beyond the last level of any agent."""
+        if self.kappa == 0:
+            return HIGHEST + 1
+        return min(HIGHEST + 1, max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.kappa)) + 1))
+
+    def most_in(self, epsilon: float) -> float:
+        """D, eq. (5), where epsilon > 1 counts as 1; or what ln det has room for."""
         if self.mode == "tight":
             return most_growth(self.dim, epsilon**2, 1 / self.ridge)
         epsilon = min(1.0, epsilon)
@@ -61,23 +141,26 @@ class Linear:
         noise = math.sqrt(2 * spread * (self.log_det(n, known) / 2 + math.log(events / self.delta)))
         return self.scale * (noise + math.sqrt(n) * self.kappa + math.sqrt(self.ridge) * self.theta_bound)
 
-    def stage_gap(self, stage: int, epsilon: float, level: int | None = None) -> float:
-        """alpha eps + kappa, and Delta_l."""
-        return self.alpha(self.most_data(epsilon), level=level, stage=stage) * epsilon + self.kappa
+    def error(self, stage: int, epsilon: float, level: int | None = None) -> float:
+        """alpha eps + kappa, whatever the data."""
+        return self.alpha(self.most_in(epsilon), level=level, stage=stage) * epsilon + self.kappa
 
     def gap(self, epsilon: float) -> float:
         """eps-bar of Theorem 1."""
-        return 2 * sum(self.stage_gap(stage, epsilon) for stage in range(self.horizon))
+        return 2 * sum(self.error(stage, epsilon) for stage in range(self.horizon))
 
-    def last_level(self) -> float:
-        """L-bar, with log2 for ln."""
-        if self.kappa == 0:
-            return math.inf
-        return max(2, math.floor(math.log2(math.sqrt(self.horizon) / self.kappa)) + 1)
+    def most_data(self, level: int) -> float:
+        return self.most_in(0.5**level)
+
+    def stage_gap(self, stage: int, level: int) -> float:
+        return self.error(stage, 0.5**level, level)
+
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+        return self.alpha(k, log_det, level, stage), self.kappa
 
 
 @dataclass(frozen=True)
-class Class:
+class Class(Levels):
     """The last appendix, for a class of functions; `log_covering` is ln N(F, 1/T^2)."""
 
     horizon: int
@@ -85,8 +168,16 @@ class Class:
     episodes: int
     log_covering: float
     mode: str
+    most_of: Callable[[float], Callable[[float], float]]
+    """How many data of an accuracy there can be, from the radius of the last confidence set."""
     scale: float = 1.0
     noise: float = 0.5
+
+    first = 1
+
+    @property
+    def last(self) -> int:  # type: ignore[override]
+        return max(1, math.floor(math.log2(self.episodes))) + 1
 
     def beta(self, level: int, k: int, stage: int = 0) -> float:
         """beta*_k(F, delta / 4Hl^2, 1 / T^2)."""
@@ -98,12 +189,18 @@ class Class:
         later = 2 * radius * k * (8 * self.horizon + math.sqrt(8 * noise * math.log(4 * k * k / share))) if k else 0.0
         return self.scale * (8 * noise * (self.log_covering + math.log(1 / share)) + later)
 
-    def most_data(self, level: int, bound: Callable[[float], float]) -> int:
-        """D_l: the bound on data for a radius is put into itself until nothing changes, from T on."""
-        n = self.episodes
+    def most_data(self, level: int) -> float:
+        """The bound on data for a radius is put into itself until nothing changes, from T on."""
+        n, bound = self.episodes, self.most_of(0.5**level)
         while n > 0 and (fewer := math.floor(bound(self.beta(level, n)))) < n:
             n = fewer
         return n
+
+    def stage_gap(self, stage: int, level: int) -> float:
+        return 0.5**level
+
+    def errors(self, stage: int, level: int, k: int, log_det: float | None) -> tuple[float, float]:
+        return 1.0, 0.0
 
 
 def most_dependent(dim: float, epsilon: float) -> Callable[[float], float]:
@@ -134,40 +231,3 @@ def most_in_ball(dim: int, radius: float, slopes: tuple[float, float], epsilon: 
         return wide + most_growth(dim, (low / high) ** 2 / 2, (2 * radius * low / epsilon) ** 2)
 
     return most
-
-
-@dataclass(frozen=True)
-class Levels:
-    """What follows from D_l, Delta_l and L-bar: Lemmas 21 and 22, Theorems 2 to 4."""
-
-    horizon: int
-    most_data: Callable[[int], float]
-    level_gap: Callable[[int], float]
-    first: int
-    last: int
-    """The level that stores nothing."""
-
-    def loss(self, level: int) -> float:
-        """Of an episode whose lowest level is this; below the first nothing is promised, and 4 H Delta_0 is H."""
-        if level <= self.first:
-            return self.horizon
-        gaps = [self.level_gap(each - 1) for each in range(min(level, self.last), self.last + 1)]
-        return min(self.horizon, 4 * self.horizon**2 * max(gaps))
-
-    def episodes(self, level: int) -> float:
-        return self.horizon * self.most_data(level) + 1 if level < self.last else math.inf
-
-    def regret(self, episodes: float) -> float:
-        """Theorem 2: levels fill up from the first."""
-        total, level = 0.0, self.first
-        while episodes > 0:
-            here = min(episodes, self.episodes(level))
-            total, episodes, level = total + here * self.loss(level), episodes - here, level + 1
-        return total
-
-    def mistakes(self, epsilon: float) -> float:
-        """Theorem 3: episodes that may lose more than this."""
-        total, level = 0.0, self.first
-        while total < math.inf and self.loss(level) > epsilon:
-            total, level = total + self.episodes(level), level + 1
-        return total

@@ -6,8 +6,10 @@ by one. What rounding could turn is not decided: `TooNear`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,36 +30,12 @@ def above(numbers: Any, edge: Any, unit: Any) -> NDArray[np.bool_]:
     return np.asarray(beyond > 0)
 
 
-class Data(Protocol):
+class Data(ABC):
     """An ordered dataset of one stage and level."""
 
-    rows: list[Array]
-    targets: list[float]
-
-    def __len__(self) -> int: ...
-
-    def append(self, row: Array, target: float) -> None: ...
-
-    def values(self, rows: Array, k: int) -> Array: ...
-
-    def widths(self, rows: Array, k: int) -> Array: ...
-
-    def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]: ...
-
-    def first_cover(self, rows: Array, epsilon: float) -> int | None: ...
-
-
-class Ridge:
-    """Sigma_k^-1, eq. (4), ln det(Sigma_k / ridge) and sum_{i <= k} phi_i q_i for every prefix k."""
-
-    def __init__(self, dim: int, ridge: float) -> None:
-        self.ridge = ridge
+    def __init__(self) -> None:
         self.rows: list[Array] = []
         self.targets: list[float] = []
-        self.sigmas = [ridge * np.eye(dim)]
-        self.moments = [np.zeros(dim)]
-        self._inverses: list[Array] = []
-        self._log_dets: list[float] = []
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -65,6 +43,33 @@ class Ridge:
     def append(self, row: Array, target: float) -> None:
         self.rows.append(row)
         self.targets.append(target)
+
+    @abstractmethod
+    def values(self, rows: Array, k: int) -> Array: ...
+
+    @abstractmethod
+    def widths(self, rows: Array, k: int) -> Array: ...
+
+    @abstractmethod
+    def uncovered(self, rows: Array, k: int, epsilon: float) -> NDArray[np.bool_]: ...
+
+    @abstractmethod
+    def first_cover(self, rows: Array, epsilon: float) -> int | None: ...
+
+
+class Ridge(Data):
+    """Sigma_k^-1, eq. (4), ln det(Sigma_k / ridge) and sum_{i <= k} phi_i q_i for every prefix k."""
+
+    def __init__(self, dim: int, ridge: float) -> None:
+        super().__init__()
+        self.ridge = ridge
+        self.sigmas = [ridge * np.eye(dim)]
+        self.moments = [np.zeros(dim)]
+        self._inverses: list[Array] = []
+        self._log_dets: list[float] = []
+
+    def append(self, row: Array, target: float) -> None:
+        super().append(row, target)
         self.sigmas.append(self.sigmas[-1] + row[:, None] * row)
         self.moments.append(self.moments[-1] + row * target)
 
@@ -106,34 +111,23 @@ class Ridge:
             """The widest action decides."""
             return not above(self.widths(rows, k).max(), epsilon, epsilon)
 
-        low, high = -1, len(self)
-        if not covers(high):
-            return None
-        while high - low > 1:
-            k = (low + high) // 2
-            low, high = (low, k) if covers(k) else (k, high)
-        return high
+        return bisect_left(range(len(self)), True, key=covers) if covers(len(self)) else None
 
 
-class Tables:
+class Tables(Data):
     """A finite class of functions; a row has the values of all of them at a state and action."""
 
     def __init__(self, size: int, beta: Callable[[int], float]) -> None:
+        super().__init__()
         self.beta = beta
-        self.rows: list[Array] = []
-        self.targets: list[float] = []
         self.losses = [np.zeros(size)]
         self.apart = [np.zeros((size, size))]  # sum of (f - g)^2 over the data
         self._inside: dict[int, NDArray[np.bool_]] = {}
         self._alike: dict[tuple[int, float], NDArray[np.bool_]] = {}
         self._tried: dict[bytes, int] = {}  # so many prefixes do not cover these rows
 
-    def __len__(self) -> int:
-        return len(self.targets)
-
     def append(self, row: Array, target: float) -> None:
-        self.rows.append(row)
-        self.targets.append(target)
+        super().append(row, target)
         self.losses.append(self.losses[-1] + (row - target) ** 2)
         self.apart.append(self.apart[-1] + (row[:, None] - row) ** 2)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from fpi.testbeds.base import FloatArray
 from fpi.training import Episode
-from fpi.verify.constants import constants_of
 from fpi.verify.counts import ROUNDING
 from fpi.verify.exact import all_policies
 from fpi.verify.monitors import DEEPEST, Monitor
@@ -115,7 +114,6 @@ class LevelCounts(Monitor):
         self._levels = range(self.agent.first_level, min(DEEPEST, self.agent.levels) + 1)
         self._before = np.zeros(len(self._levels), np.int64)
         self._sums = [0.0] * self.agent.horizon
-        self._constants = constants_of(self.testbed, self.instance)
 
     def see(self, episode: Episode) -> None:
         played = self.agent.played
@@ -134,8 +132,8 @@ class LevelCounts(Monitor):
 
     def _check_sums(self) -> None:
         """l_h <= k in at most N_k episodes, for every k: the sum is largest if levels fill up from the first."""
-        episodes, first, last = self.agent.episodes, self._constants.first, self._constants.last
-        filled = np.cumsum([self._constants.levels.episodes(level) for level in range(first, last)])
+        episodes, first, last = self.agent.episodes, self.constants.first, self.constants.last
+        filled = np.cumsum([self.constants.episodes_at(level) for level in range(first, last)])
         falls = 0.5 ** np.arange(first + 1, last + 1)  # 2^-k - 2^-(k+1)
         bound = episodes * 0.5**last + falls @ np.minimum(episodes, filled)
         self.counts[1].add(self._sums, bound, episodes * 0.5**first, [*range(self.agent.horizon)])

@@ -10,24 +10,24 @@ those of this file. Numbers of lemmas are those of the paper.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpi.algorithms.levels import LeveledAgent, LevelState
-from fpi.testbeds.base import FloatArray, State, Testbed
+from fpi.testbeds.base import State, Testbed
 from fpi.training import Episode
 from fpi.verify.constants import constants_of
 from fpi.verify.counts import CheckCounts
 from fpi.verify.exact import LevelStates, played_policy, pool
-from fpi.verify.formulas import Linear
 from fpi.verify.instances import DELTA, Instance
+from fpi.verify.literal import Ridge
 
 Cell = tuple[int, ...]
 """What names a dataset: (stage,) for PAC, (stage, level) for agents with levels."""
@@ -54,6 +54,11 @@ class Monitor:
         """What the agent says of values is divided by it: testbeds have them in spans of rewards."""
         self.counts = [CheckCounts(self.scaled(claim) if self.apart else claim) for claim in claims]
         self.begin()
+
+    @cached_property
+    def constants(self) -> Any:
+        """What the paper says of the instance."""
+        return constants_of(self.testbed, self.instance)
 
     def begin(self) -> None:
         """Nothing is learned yet."""
@@ -141,7 +146,7 @@ class _Data(Monitor):
         the policy follows now if it follows any; a datum that nothing was played for gets any step.
         """
         said = self.agent.dataset(stage).times(1 / self.span)
-        act = functools.cache(played_policy(self.testbed, self.agent))
+        act = cache(played_policy(self.testbed, self.agent))
 
         def fits(k: int, step: Stored) -> int:
             paid = step.action == said.actions[k] and math.isclose(step.value, said.targets[k], abs_tol=1e-9)
@@ -150,7 +155,7 @@ class _Data(Monitor):
             return 2 if all(act(state) == action for state, action in step.suffix) else 1
 
         new = range(len(self.data[(stage,)]), len(said))
-        return [max(self._played[stage], key=functools.partial(fits, k)) for k in new]
+        return [max(self._played[stage], key=partial(fits, k)) for k in new]
 
 
 class OnPolicy(_Data):
@@ -163,7 +168,7 @@ class OnPolicy(_Data):
         act: Callable[..., int | None] = (
             LevelStates(self.testbed, self.agent).action
             if self.leveled
-            else functools.cache(played_policy(self.testbed, self.agent))
+            else cache(played_policy(self.testbed, self.agent))
         )
         changed, can_change, pairs = [], [], []
         for (stage, *level), stored in self.data.items():
@@ -188,62 +193,38 @@ class Concentration(_Data):
     def begin(self) -> None:
         super().begin()
         self._total = self._variance = 0.0
-        linear = constants_of(self.testbed, self.instance).linear
-        self._linear = replace(linear, kappa=0.0, theta_bound=0.0, scale=1.0)
-        ends = self.agent.rewards.value_range(1)
-        self._noise: defaultdict[Cell, _Noise] = defaultdict(
-            lambda: _Noise(self.testbed.dim, self.instance.ridge, ends)
-        )
+        self._linear = replace(self.constants, kappa=0.0, theta_bound=0.0, scale=1.0)
+        """With no other part of alpha than the noise, whose square is the bound."""
+        self._noise: defaultdict[Cell, Ridge] = defaultdict(lambda: Ridge(self.testbed.dim, self.instance.ridge))
+        """The data, with xi_i in the place of targets."""
 
     def check(self) -> None:
         for cell, stored in self.data.items():
-            noise = self._noise[cell]
-            if noise.size == len(stored):
+            noise, n = self._noise[cell], len(self._noise[cell])
+            if n == len(stored):
                 continue
-            dataset, found = self.agent.dataset(*cell).times(1 / self.span), []
-            for k in range(noise.size, len(stored)):
-                noise.append(dataset.features[k], float(dataset.targets[k]), stored[k])
-                found.append(noise.measure(self._linear, cell))
-                self._total += float(dataset.targets[k]) - stored[k].value
-                self._variance += (self.agent.horizon - cell[0]) * self.agent.rewards.noise**2
-            norms, most, *bounds = np.array(found).T
-            for counts, bound in zip(self.counts[-len(bounds) :], bounds, strict=True):
-                counts.add(norms, bound, most, [cell])
+            dataset = self.agent.dataset(*cell).times(1 / self.span)
+            for phi, target, datum in zip(dataset.features[n:], dataset.targets[n:], stored[n:], strict=True):
+                noise.append(phi, float(target) - datum.value)
+            self._total += sum(noise.targets[n:])
+            self._variance += (len(stored) - n) * (self.agent.horizon - cell[0]) * self.agent.rewards.noise**2
+            sums, inverses = np.array(noise.moments[n + 1 :]), np.array(noise.inverses[n + 1 :])
+            norms = np.einsum("ij,ijk,ik->i", sums, inverses, sums)
+            most = np.cumsum([self._largest(datum) ** 2 for datum in stored])[n:]
+            for counts, known in zip(self.counts[-2:], (True, False), strict=False):  # Section 4 has one of them
+                alphas = [
+                    self._linear.alpha(k, noise.log_dets[k] if known else None, *cell[1:], stage=cell[0])
+                    for k in range(n + 1, len(noise) + 1)
+                ]
+                counts.add(norms, np.square(alphas), most, [cell])
         if self.leveled:
             growth = np.exp(SLOPES * self._total - SLOPES**2 * self._variance / 2)
             self.counts[0].add(growth.mean(), 1 / DELTA, np.inf)
 
-
-class _Noise:
-    """|sum_i phi_i xi_i|^2 in Sigma_k^{-1} of a growing dataset, xi_i being the noise of its targets."""
-
-    def __init__(self, dim: int, ridge: float, ends: tuple[float, float]) -> None:
-        self.size = 0
-        self._ends = ends  # of what a reward can be
-        self._log_det = 0.0
-        self._most = 0.0  # the sum of the largest possible xi_i^2, which the norm cannot exceed
-        self._inverse = np.eye(dim) / ridge
-        self._sum = np.zeros(dim)
-
-    def append(self, phi: FloatArray, target: float, datum: Stored) -> None:
-        image = self._inverse @ phi
-        growth = 1 + phi @ image
-        self._inverse -= np.outer(image, image) / growth
-        self._sum += (target - datum.value) * phi
-        self.size += 1
-        self._log_det += math.log(growth)
-        low, high = ((1 + len(datum.suffix)) * end for end in self._ends)
-        self._most += max(datum.value - low, high - datum.value) ** 2
-
-    def measure(self, linear: Linear, cell: Cell) -> tuple[float, ...]:
-        """The norm, what it cannot exceed, and its bounds: of Lemma 3, or of Lemmas 12 and 13.
-
-        `linear` has no other part of alpha than the noise, so its square is the bound.
-        """
-        stage, level = cell[0], cell[1] if len(cell) > 1 else None
-        log_dets = (self._log_det,) if level is None else (self._log_det, None)
-        bounds = (linear.alpha(self.size, log_det, level, stage) ** 2 for log_det in log_dets)
-        return float(self._sum @ self._inverse @ self._sum), self._most, *bounds
+    def _largest(self, datum: Stored) -> float:
+        """What xi_i cannot exceed."""
+        low, high = self.agent.rewards.value_range(1 + len(datum.suffix))
+        return float(max(datum.value - low, high - datum.value))
 
 
 class TrueFunction(_Data):
