@@ -193,11 +193,11 @@ def test_a_smooth_world_is_learned():
     assert len(made.odd_actions) == 0
     seen = np.empty(3)
     for x, a, reward, y in zip(*planted(50, seed=1), strict=True):
-        found, end, sure = windows.decide(made, rule, x, a, seen)
+        found, end, sure = windows.decide(made, rule, np.nan, x, a, seen)
         np.testing.assert_allclose(seen, y, atol=0.01)
         assert found == pytest.approx(reward, abs=0.05) and not end and sure
-    windows.decide(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)
-    assert not windows.decide(made, rule, np.array([1.0, 0.0, 60.0]), 0, seen)[2]
+    windows.decide(made, rule, np.nan, np.array([1.0, 0.0, 60.0]), 0, seen)
+    assert not windows.decide(made, rule, np.nan, np.array([1.0, 0.0, 60.0]), 0, seen)[2]
 
 
 def test_what_an_end_pays_leaves_the_other_rewards_alone():
@@ -244,7 +244,7 @@ def test_what_no_smooth_function_explains_answers_only_for_what_is_nearest_to_it
     assert made.odd_reward.size == 1 and made.points.shape[1] < 50
     rule, seen = ends.fit_ends(after[:0], np.zeros(0), z), np.empty(1)
     for place, expected in ((0.0, 5.0), (0.011, 0.111), (-0.3, -0.2)):
-        windows.decide(made, rule, np.array([place]), 0, seen)
+        windows.decide(made, rule, np.nan, np.array([place]), 0, seen)
         assert seen[0] == pytest.approx(expected, abs=1e-3)
 
 
@@ -257,12 +257,12 @@ def test_a_decision_is_steps_one_after_the_other():
         state, total, end = x, 0.0, False
         for _ in range(3):
             following = np.empty(3)
-            reward, end, sure = windows.decide(once, rule, state, a, following)
+            reward, end, sure = windows.decide(once, rule, np.nan, state, a, following)
             state, total = following, total + reward
             if end or not sure:
                 break
         found = np.empty(3)
-        assert windows.decide(once._replace(interval=3), rule, x, a, found) == (pytest.approx(total), end, sure)
+        assert windows.decide(once._replace(interval=3), rule, np.nan, x, a, found) == (pytest.approx(total), end, sure)
         np.testing.assert_array_equal(found, state)
 
 
@@ -276,7 +276,7 @@ def test_neighbours_on_a_grid_do_nearly_the_same():
     for given, near in ((grid, True), (None, False)):
         kinds = dynamics.Actions(5, 1, given)
         made = dynamics.fit_dynamics(z, actions, np.zeros(300), after, NO_CIRCLES, kinds)
-        assert windows.decide(made, rule, np.array([0.3]), 1, seen)[2] == near
+        assert windows.decide(made, rule, np.nan, np.array([0.3]), 1, seen)[2] == near
         if near:
             assert seen[0] == pytest.approx(0.2, abs=1e-3)
 
@@ -299,9 +299,9 @@ def test_a_wall_is_kept_as_exceptions():
     assert hit.sum() <= len(made.odd_actions) <= hit.sum() + 20
     rule = ends.fit_ends(after[:0], np.zeros(0), z)
     seen = np.empty(1)
-    windows.decide(made, rule, np.array([-0.9]), 0, seen)
+    windows.decide(made, rule, np.nan, np.array([-0.9]), 0, seen)
     assert seen[0] == 0.0
-    windows.decide(made, rule, np.array([-0.9]), 1, seen)
+    windows.decide(made, rule, np.nan, np.array([-0.9]), 1, seen)
     assert seen[0] == pytest.approx(-0.3, abs=0.01)
 
 
@@ -372,7 +372,7 @@ def imagined(plan, z, first, stage):
     for h in range(stage, plan.horizon):
         near = kernel((z * plan.stages.rates)[None], plan.stages.cover.T)[0]
         action = first if h == stage else int(np.argmax(plan.stages.means[h] + plan.stages.weights[h] @ near))
-        after, reward, end, sure = model.step(z * scales, action)
+        after, reward, end, sure = model.step(z * scales, action, plan.stages.unknown)
         if not sure:
             return total + (plan.horizon - h) * plan.stages.unknown
         total += reward
@@ -677,7 +677,7 @@ def test_evaluation_plays_as_learning_does(slope_agent):
 def test_continuous_actions_become_a_grid():
     env = gym.make("Pendulum-v1", max_episode_steps=20)
     agent = fpi.ModelFPI.for_env(env, window=3)
-    np.testing.assert_allclose(agent.action_grid, [[-2], [-2 / 3], [0], [2 / 3], [2]], rtol=1e-6)
+    np.testing.assert_allclose(agent.action_grid, [[-2], [0], [2]], rtol=1e-6)
     history = agent.learn(env, 2, seed=0)
     assert len(history) == 2 and fpi.evaluate(agent, env, 1).returns[0] < 0
     wide = gym.spaces.Box(-1, 1, (4,))

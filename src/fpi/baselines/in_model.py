@@ -103,7 +103,7 @@ class SmoothWorld:
     def step(self, state: tuple[int, FloatArray], action: int) -> tuple[float, tuple[int, FloatArray] | None]:
         stage, z = state
         left, model, unknown = self.horizon - stage, self.plan.model, self.plan.stages.unknown
-        observation, reward, end, known = model.step(z * model.coordinates.scales, action)
+        observation, reward, end, known = model.step(z * model.coordinates.scales, action, unknown)
         if not known:
             return left * unknown, None
         if end or left == 1:

@@ -74,20 +74,20 @@ class Stages(NamedTuple):
 
 
 @jit
-def decide(dynamics, ends, z, action, after):
-    """One decision from z, into `after`: the reward, whether the episode ends, whether all of this is known."""
+def decide(dynamics, ends, unknown, z, action, after):
+    """One decision from z, into `after`: the reward, whether the episode ends, whether all of this is known.
+
+    `unknown` is the reward of a decision in the unknown, that of a known one is taken the nearer to it the farther it is
+    from data; with NaN, rewards are as the model has them.
+    """
     squares = np.empty(dynamics.points.shape[1])
     before = np.empty(z.size)
-    return take_decision(dynamics, ends, 0.0, z, action, after, squares, before)
+    return take_decision(dynamics, ends, unknown, z, action, after, squares, before)
 
 
 @jit_inline
 def take_decision(dynamics, ends, unknown, z, action, after, squares, before):
-    """`decide`, with room for the squares and for a state.
-
-    The farther a known step is from data, the nearer its reward is taken to `unknown`, that of a decision in the
-    unknown: of windows that are worth the same, the one where most is known is the best.
-    """
+    """`decide`, with room for the squares and for a state."""
     total, end, sure = 0.0, NO_END, True
     after[:] = z
     for _ in range(dynamics.interval):
@@ -100,7 +100,7 @@ def take_decision(dynamics, ends, unknown, z, action, after, squares, before):
         if end == END or not sure:
             return total + reward, end == END, sure
         total += reward
-        if unknown != 0.0:
+        if not np.isnan(unknown):
             total += distance / dynamics.reach * (unknown / dynamics.interval - reward)
     return total, False, True
 

@@ -39,11 +39,14 @@ class SmoothModel:
     tried: tuple[Floats, ...]
     """For every action, states at which it was taken."""
 
-    def step(self, observation: Any, action: int) -> tuple[Floats, float, bool, bool]:
-        """A decision: the observation after it, its reward, whether it ends the episode, whether it is known."""
+    def step(self, observation: Any, action: int, unknown: float = np.nan) -> tuple[Floats, float, bool, bool]:
+        """A decision: the observation after it, its reward, whether it ends the episode, whether it is known.
+
+        `unknown`: the reward of a decision in the unknown, as plans doubt rewards of decisions that are far from data.
+        """
         after = np.empty(len(self.coordinates.scales))
         z = self.coordinates(observation)
-        reward, end, known = decide(self.dynamics, self.ends, z, action, after)
+        reward, end, known = decide(self.dynamics, self.ends, unknown, z, action, after)
         return after * self.coordinates.scales, reward, end, known
 
     def least_tried(self, z: Floats) -> int:

@@ -194,7 +194,9 @@ class StationaryValues(FrozenStages):
         unknown = stages.unknown / (1.0 - self.discount)
         known = np.zeros((n, actions), np.bool_)
         for i, a in np.ndindex(n, actions):
-            reward, end, sure = decide(plan.model.dynamics, plan.model.ends, plan.points[i], a, after[i, a])
+            reward, end, sure = decide(
+                plan.model.dynamics, plan.model.ends, stages.unknown, plan.points[i], a, after[i, a]
+            )
             rewards[i, a] = reward if sure else 0.0
             known[i, a] = sure and not end
             later[i, a] = 0.0 if end and sure else unknown
