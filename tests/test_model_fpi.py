@@ -1,5 +1,6 @@
 """`fpi.ModelFPI` and its rooms, each compared with something that shares no code."""
 
+import itertools
 from dataclasses import replace
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ from fpi.data import Trajectory
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.kernels import smooth, windows
 from fpi.modelling import coordinates, dynamics, ends, known, planners
+from fpi.modelling.certificate import step_error
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import reward_bounds
 from fpi.modelling.table import plan_table
@@ -150,6 +152,17 @@ def test_pairs_on_a_circle_are_found():
     assert coordinates.find_circles(seen).tolist() == [[1, 2]]
     seen[0, 1] += 1e-3
     assert coordinates.find_circles(seen).tolist() == []
+
+
+def test_decisions_last_longer_where_every_step_costs_the_same():
+    def interval(rewards, terminated):
+        seen = np.column_stack([np.arange(41.0), np.zeros(41)])
+        kept = experience_of(Trajectory(seen, np.zeros(40, np.int64), rewards, terminated))
+        return coordinates.choose_coordinates(kept, ModelSettings(actions=3, horizon=100)).interval
+
+    costs = np.full(40, -1.0)
+    assert interval(costs, False) == interval(np.append(costs[1:], 0.0), True) == 4
+    assert interval(np.append(costs[1:], 0.0), False) == interval(-costs, True) == 4
 
 
 def test_rewards_have_the_range_that_was_seen():
@@ -305,6 +318,77 @@ def test_a_wall_is_kept_as_exceptions():
     assert seen[0] == pytest.approx(-0.3, abs=0.01)
 
 
+def test_an_exception_answers_within_half_a_unit_only():
+    """Where no other datum is near it, too, and however slowly the function varies that explains the others."""
+    z = np.concatenate([np.linspace(-6, 2, 40), np.linspace(6, 9, 20), [4.0]])[:, None]
+    after = z + 0.1
+    after[-1] = 0.0
+    made = dynamics.fit_dynamics(z, np.zeros(61, np.int64), np.zeros(61), after, NO_CIRCLES, dynamics.Actions(1, 1))
+    assert made.odd_reward.size == 1
+    rule, seen = ends.fit_ends(after[:0], np.zeros(0), z), np.empty(1)
+    for place, expected in ((4.0, 0.0), (4.4, 0.0), (4.6, 4.7), (3.4, 3.5)):
+        windows.decide(made, rule, np.nan, np.array([place]), 0, seen)
+        assert seen[0] == pytest.approx(expected, abs=0.01)
+
+
+def test_actions_that_do_the_same_are_learned_to():
+    """An action is known from others where what is curved does not depend on it, and is not where it does."""
+    z, actions = RNG(0).uniform(-3, 3, (300, 1)), RNG(1).integers(0, 2, 300)
+    use = (z[:, 0] > 0) | (actions == 0)  # action 1 on the right only
+    z, actions = z[use], actions[use]
+    seen, curve = np.empty(1), 0.3 * np.sin(3 * z)
+    for sign, same in ((1, True), (2 * actions[:, None] - 1, False)):
+        after = z + sign * curve + 0.1 * actions[:, None]
+        made = dynamics.fit_dynamics(z, actions, np.zeros(len(z)), after, NO_CIRCLES, dynamics.Actions(2, 1))
+        assert (made.offsets.max() < 0.1) == same
+        rule = ends.fit_ends(z[:0], np.zeros(0), z)
+        _, _, known_there = windows.decide(made, rule, np.nan, np.array([-1.0]), 1, seen)
+        assert known_there == same
+        if same:
+            assert seen[0] == pytest.approx(-1.0 + 0.3 * np.sin(-3) + 0.1, abs=0.1)
+
+
+def test_rewards_far_from_data_are_doubted():
+    before, actions, rewards, after = planted()
+    made = dynamics.fit_dynamics(before, actions, rewards, after, CIRCLE, ANGLE)._replace(interval=1)
+    rule = ends.fit_ends(after[:0], rewards[:0], before)
+    shares, seen = [], np.empty(3)
+    for z, *_ in zip(*planted(20, seed=1), strict=True):
+        z = z * [1.0, 1.0, 1.5]
+        share = known.distances(made, z)[0] ** 2
+        plain, _, sure = windows.decide(made, rule, np.nan, z, 0, seen)
+        doubted, *_ = windows.decide(made, rule, -7.0, z, 0, seen)
+        shares.append(share)
+        assert sure and doubted == pytest.approx((1 - share) * plain - 7.0 * share)
+    assert min(shares) < 0.01 < 0.05 < max(shares)
+
+
+def test_a_step_is_off_by_no_more_than_is_certified():
+    """Of a function of the kernel's space with a norm that is known: twice what the data need, at most."""
+    rng = RNG(0)
+    z, actions = rng.uniform(-2, 2, (120, 2)), np.zeros(120, np.int64)
+
+    def follow(z):
+        return z + 0.5 * np.column_stack([np.sin(2 * z[:, 0]) * np.cos(z[:, 1]), np.cos(2 * z[:, 1])])
+
+    made = dynamics.fit_dynamics(z, actions, np.zeros(120), follow(z), NO_CIRCLES, dynamics.Actions(1, 2))
+    assert made.odd_reward.size == 0
+    fresh = rng.uniform(-2, 2, (200, 2))
+    targets = dynamics.targets_of(fresh, np.zeros(200), follow(fresh), made.plain, made.circles)
+    errors = dynamics.target_errors(made, fresh, np.zeros(200, np.int64), targets)
+    bounds = np.array([step_error(made, each, 0) for each in fresh])
+    assert (errors <= bounds + 1e-9).all()
+    assert np.median(bounds) < 0.3  # of increments up to 0.7
+    at_data = np.array([step_error(made, each, 0) for each in z[:30]])
+    assert np.median(at_data) < 0.3 * np.median(bounds)
+    far = step_error(made, np.array([6.0, 6.0]), 0)
+    assert far > 10 * np.median(bounds)
+    spoiled = follow(z)
+    spoiled[5] += 4.0
+    made = dynamics.fit_dynamics(z, actions, np.zeros(120), spoiled, NO_CIRCLES, dynamics.Actions(1, 2))
+    assert np.isnan(step_error(made, z[5], 0)) and not np.isnan(step_error(made, z[6], 0))
+
+
 def ended(rule, points):
     return np.array([windows.ended(rule, point) for point in points]) == windows.END
 
@@ -423,6 +507,52 @@ def test_a_window_is_worth_what_it_is_said_to_be(slope_agent, planner):
     assert kept.actions[0] == window.actions[0]
 
 
+def every_window(plan, z):
+    """All sequences of decisions, and what each is worth."""
+    sequences = np.array(list(itertools.product(range(3), repeat=plan.horizon)))
+    values = np.empty(len(sequences))
+    windows.value_of(plan.model.dynamics, plan.model.ends, plan.stages, z, sequences, values, 0.0)
+    return sequences, values
+
+
+NONE = np.empty(0, np.int64)
+
+
+def test_a_wide_search_finds_the_best_window(slope_agent):
+    """By trying all; without a search the policies of the stages are all there is, and they miss some."""
+    wide = planners.FrozenStages(width=400).prepare(slope_agent.plan.model, 6, 0.5)
+    bare = replace(wide, planner=planners.FrozenStages(width=0))
+    missed = []
+    for z in wide.points[::8]:
+        best = every_window(wide, z)[1].max()
+        found = wide.choose(z, NONE, 0, 0, 0)
+        assert found.value == pytest.approx(best, abs=0.02)  # states nearer than APART count as one
+        assert found.value >= bare.choose(z, NONE, 0, 0, 0).value - 1e-9
+        missed.append(best - bare.choose(z, NONE, 0, 0, 0).value)
+    assert max(missed) > 0.1
+
+
+def test_a_window_in_hand_is_followed_between_searches(slope_agent):
+    """As long as it runs its course; one that leaves the known set or ends is not."""
+    plan = planners.FrozenStages(every=4).prepare(slope_agent.plan.model, 6, 0.5)
+    model, played, path, courses = plan.model, np.empty(6, np.int64), np.empty((7, 2)), set()
+    for z in plan.points[::4]:
+        sequences, values = every_window(plan, z)
+        worst = sequences[values.argmin()]
+        _, taken, left = windows.imagine(model.dynamics, model.ends, plan.stages, z, 0, worst, 6, -np.inf, played, path)
+        if values.max() < values.min() + 2 * plan.margin:
+            continue
+        courses.add(bool(taken == 6 and not left))
+        searched = plan.choose(z, worst, 0, 0, 4)
+        assert searched.value > values.min() + plan.margin
+        followed = plan.choose(z, worst, 0, 0, 5)
+        if taken == 6 and not left:
+            assert followed.actions.tolist() == worst.tolist()
+        else:
+            assert followed.value == searched.value
+    assert courses == {True, False}
+
+
 # Methods of fpi.baselines as planners
 
 LAKE = {"is_slippery": False, "desc": ["SFF", "HFH", "FFG"], "max_episode_steps": 5}
@@ -450,7 +580,7 @@ def test_a_planner_of_table_1_runs_online(method, tmp_path):
 def test_a_method_plans_in_a_smooth_model_as_windows_are_imagined(slope_agent):
     planner = baselines.MethodPlanner(baselines.BackwardSweep(rollouts=1, design="spanner"), centres=4)
     model = slope_agent.plan.model
-    strict = replace(model, dynamics=model.dynamics._replace(reach=0.05))  # so that all is met
+    strict = replace(model, dynamics=model.dynamics._replace(reach=0.2))  # so that all is met
     plan = planner.prepare(strict, 8, 0.5)
     assert plan.bill.jumps == 8 * 3 * 5  # stages, actions, and 1 with 4 centres
     played, path, left = np.empty(8, np.int64), np.empty((9, 2)), set()

@@ -32,7 +32,9 @@ from fpi.data import Act, Trajectory
 from fpi.envs import Env
 from fpi.errors import EnvironmentMismatch, InputError
 from fpi.evaluation import Decision
+from fpi.kernels.nets import UNTRIED
 from fpi.kernels.numerics import pick
+from fpi.modelling.certificate import step_error
 from fpi.modelling.coordinates import first_hold
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import fit_model, reward_bounds
@@ -99,6 +101,9 @@ class ModelExplanation:
     """Of the nearest step from data, in units of the model's kernel: below 1 it is known; 0 in a table."""
     exact: bool
     """The values are those of the environment itself, if it is deterministic; else they are a heuristic."""
+    step_error: float
+    """The most that the model's first step can be off, see `fpi.modelling.certificate`: in scaled units, and if what
+    the trend leaves of the dynamics has at most twice the norm that the data need. NaN where nothing bounds it."""
     promise: str
 
     def __str__(self) -> str:
@@ -247,23 +252,32 @@ class ModelFPI(Agent):
         if isinstance(plan, TablePlan):
             state = int(read[0])
             exact, promise = plan.promise(state, stage)
+            error = 0.0 if plan.after[state, action] != UNTRIED else np.nan
             return ModelExplanation(
-                action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, promise
+                action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, error, promise
             )
         if plan is None:
             promise, hold = "nothing is promised: there is no model yet", first_hold(self.datasets)
-            return ModelExplanation(action, False, nothing, np.array([action]), hold, np.inf, False, promise)
+            return ModelExplanation(action, False, nothing, np.array([action]), hold, np.inf, False, np.nan, promise)
         z, interval = plan.model.coordinates(read), plan.model.coordinates.interval
         distance = plan.distance(z)
         if not known:
             promise = "nothing is promised: no data are near, and the action tried least nearby is explored"
-            return ModelExplanation(action, False, nothing, np.array([action]), interval, distance, False, promise)
+            return ModelExplanation(
+                action, False, nothing, np.array([action]), interval, distance, False, np.nan, promise
+            )
         draw = *self._draw(None), stage // interval
         window = plan.choose(z, np.empty(0, np.int64), *draw)
         begun = [plan.choose(z, np.array([a]), *draw).values[a] for a in range(self.actions)]  # where none was tried
         values = np.maximum(window.values, begun)
-        promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it"
-        return ModelExplanation(action, True, values, window.actions, interval, distance, False, promise)
+        error = step_error(plan.model.dynamics, z, action)
+        promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it. " + (
+            "The first step is that of a datum which no smooth function explains"
+            if np.isnan(error)
+            else f"The first step is off by at most {error:.2g} scaled units, if what the trend leaves of the "
+            "dynamics has at most twice the norm that the data need"
+        )
+        return ModelExplanation(action, True, values, window.actions, interval, distance, False, error, promise)
 
     def report(self) -> ModelReport:
         """What the model is worth; it takes two episodes, and a fit without the last one."""

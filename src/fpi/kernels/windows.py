@@ -30,6 +30,7 @@ class Dynamics(NamedTuple):
     points: Floats  # (d, m) inputs of the inducing data
     offsets: Floats  # (A, m) squared distance between an action and that of an inducing datum
     weights: Floats  # (r, m) of the kernel, for targets that have more than a trend
+    rests: Floats  # (t, m) what the trend leaves of the targets of the inducing data
     rows: Ints  # (t,) the row of each target, or -1; targets are increments, turns and the reward, in this order
     trend: Floats  # (t, A, 1 + d) linear terms of each action
     curves: Floats  # (t, d (d + 1) / 2) quadratic terms that all actions share
@@ -77,8 +78,8 @@ class Stages(NamedTuple):
 def decide(dynamics, ends, unknown, z, action, after):
     """One decision from z, into `after`: the reward, whether the episode ends, whether all of this is known.
 
-    `unknown` is the reward of a decision in the unknown, that of a known one is taken the nearer to it the farther it is
-    from data; with NaN, rewards are as the model has them.
+    `unknown` is the reward of a decision in the unknown; the farther a known one is from data, the nearer is its reward
+    taken to that. With NaN, rewards are as the model has them.
     """
     squares = np.empty(dynamics.points.shape[1])
     before = np.empty(z.size)
@@ -323,7 +324,9 @@ def search(dynamics, ends, stages, z, width, best, length, values, chosen):
         found = 0
         for k in range(count):
             for a in range(actions):
-                reward, end, sure = take_decision(dynamics, ends, stages.unknown, states[i, k], a, after[found], squares, before)
+                reward, end, sure = take_decision(
+                    dynamics, ends, stages.unknown, states[i, k], a, after[found], squares, before
+                )
                 total = worth[i, k] + (reward if sure else (left + 1) * stages.unknown)
                 if sure and not end and left:
                     if total + left * stages.highest > best:

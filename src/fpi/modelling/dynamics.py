@@ -192,7 +192,10 @@ def _fit_smooth(
     circles: Ints,
     found: tuple[Floats, float] | None,
 ) -> tuple[Dynamics, float]:
-    """The smooth part, and by what the distances between actions are multiplied; both rates are `found` already or not."""
+    """The smooth part, and what the distances between actions are multiplied by.
+
+    `found`: the rates and that factor, if they are to be taken from an earlier fit.
+    """
     d, count = z.shape[1], kinds.count
     trend = _fit_trend(z, actions, targets, kinds)
     trend[:, -1:] = _fit_trend(z[paid], actions[paid], targets[paid, -1:], kinds)
@@ -218,6 +221,7 @@ def _fit_smooth(
         points=np.ascontiguousarray(points[:, chosen]),
         offsets=np.ascontiguousarray(offsets[:, actions[chosen]]),
         weights=np.ascontiguousarray(weights.T[curved]),
+        rests=np.ascontiguousarray(residuals[chosen].T),
         rows=places,
         trend=np.ascontiguousarray(trend[: count * (1 + d)].T).reshape(-1, count, 1 + d),
         curves=np.ascontiguousarray(trend[count * (1 + d) :].T),
