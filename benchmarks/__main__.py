@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks import (
     accuracy,
     bandit,
+    certificates,
     compare_versions,
     control,
     decisions,
@@ -65,6 +66,7 @@ TABLES: dict[str, Place] = {
     "deep-sea": ("verify.md", pac_studies.sea_table),
     "settings": ("settings.md", settings.table),
     "sqrt-begins": ("rates.md", rates.table),
+    "certificates": ("model.md", certificates.table),
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
 PICTURES = "pictures"

@@ -22,7 +22,8 @@ import numpy as np
 import scipy.stats
 
 import fpi
-from fpi.modelling.planners import FrozenStages, Plan, Window
+from fpi.modelling.model import SmoothModel
+from fpi.modelling.planners import FrozenStages, Plan, Window, bare_plan
 
 MANY = 100
 FEW = 10
@@ -66,6 +67,14 @@ class Unfrozen(FrozenStages):
         return plan
 
 
+@dataclass(frozen=True)
+class SearchAlone(FrozenStages):
+    """The search with nothing to guide it but the returns so far: no stages behind it."""
+
+    def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
+        return bare_plan(model, horizon, pessimism, model.cover, self)
+
+
 def _with(planner: Any) -> Callable[[fpi.ModelFPI], None]:
     def exchange(agent: fpi.ModelFPI) -> None:
         agent.planner = planner
@@ -79,7 +88,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[fpi.ModelFPI], None] | None]
     "CEM": ({"planner": "cem"}, None),
     "random shooting": ({"planner": "shooting"}, None),
     "stationary Q": ({"planner": "stationary"}, None),
-    "no search": ({}, _with(FrozenStages(width=0, width_kept=0))),
+    "no search": ({}, _with(FrozenStages(width=0, width_kept=0, every=1))),
+    "search alone": ({}, _with(SearchAlone())),
     "no incumbent": ({}, _with(Forgetful())),
     "not frozen": ({}, _with(Unfrozen())),
     **{f"optimism {1 - pessimism:g}": ({"pessimism": pessimism}, None) for pessimism in (0.0, 0.25, 0.75, 1.0)},

@@ -15,7 +15,7 @@ from fpi.data import Trajectory
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
 from fpi.kernels import smooth, windows
 from fpi.modelling import coordinates, dynamics, ends, known, planners
-from fpi.modelling.certificate import step_error
+from fpi.modelling.certificate import Certificate
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import reward_bounds
 from fpi.modelling.table import plan_table
@@ -376,17 +376,19 @@ def test_a_step_is_off_by_no_more_than_is_certified():
     fresh = rng.uniform(-2, 2, (200, 2))
     targets = dynamics.targets_of(fresh, np.zeros(200), follow(fresh), made.plain, made.circles)
     errors = dynamics.target_errors(made, fresh, np.zeros(200, np.int64), targets)
-    bounds = np.array([step_error(made, each, 0) for each in fresh])
+    certificate = Certificate(made)
+    bounds = np.array([certificate(each, 0) for each in fresh])
     assert (errors <= bounds + 1e-9).all()
     assert np.median(bounds) < 0.3  # of increments up to 0.7
-    at_data = np.array([step_error(made, each, 0) for each in z[:30]])
+    at_data = np.array([certificate(each, 0) for each in z[:30]])
     assert np.median(at_data) < 0.3 * np.median(bounds)
-    far = step_error(made, np.array([6.0, 6.0]), 0)
+    far = certificate(np.array([6.0, 6.0]), 0)
     assert far > 10 * np.median(bounds)
     spoiled = follow(z)
     spoiled[5] += 4.0
     made = dynamics.fit_dynamics(z, actions, np.zeros(120), spoiled, NO_CIRCLES, dynamics.Actions(1, 2))
-    assert np.isnan(step_error(made, z[5], 0)) and not np.isnan(step_error(made, z[6], 0))
+    certificate = Certificate(made)
+    assert np.isnan(certificate(z[5], 0)) and not np.isnan(certificate(z[6], 0))
 
 
 def ended(rule, points):
@@ -759,6 +761,7 @@ def test_a_slope_is_climbed_in_a_few_episodes(slope_agent):
     random = fpi.evaluate(fpi.baselines.Uniform(actions=3, horizon=60), env, 10).mean
     assert fpi.evaluate(slope_agent, env, 10).mean > random + 15
     why = slope_agent.explain(env.reset(seed=0)[0], 0)
+    assert 0 < why.step_error < 1 and "at most twice the norm" in why.promise
     assert why.known and not why.exact and "heuristic" in why.promise and why.values.shape == (3,)
     far = slope_agent.explain(np.array([4.0, 4.0]), 0)
     assert not far.known and far.distance > 1 and np.isnan(far.values).all()
@@ -769,6 +772,7 @@ def test_the_report_is_on_data_that_the_model_had_not_seen(slope_agent):
     report = slope_agent.report()
     assert 0 <= report.known_share <= 1 and report.decision_error < 0.1 < 5 and report.window_error < 1
     assert report.unexplained < 0.1 and "are random" not in str(report)
+    assert 0.5 < report.certified <= 1 and "explain states held for" in str(report)
     with pytest.raises(InputError, match="two episodes"):
         learned(slope(), 1, window=3).report()
 

@@ -24,7 +24,7 @@ GIVEN_BY = {
     "fpi.algorithms.levels.Explanation": "regret.explain(",
     "fpi.algorithms.levels.LevelState": ".level_states",
     "fpi.algorithms.model_fpi.ModelExplanation": "model.explain(",
-    "fpi.algorithms.model_fpi.ModelReport": "model.report(",
+    "fpi.modelling.report.ModelReport": "model.report(",
     "fpi.algorithms.pac.Explanation": "agent.explain(",
     "fpi.baselines.Bill": ".bill",
     "fpi.baselines.Run": "baselines.play(",

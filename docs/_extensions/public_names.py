@@ -21,7 +21,8 @@ WORDS = Path(__file__).parents[1] / "reference" / "words.md"
 CHOSEN = {
     "fpi.algorithms.agent": ("Summary",),
     "fpi.algorithms.levels": ("Explanation", "LevelState"),
-    "fpi.algorithms.model_fpi": ("ModelExplanation", "ModelReport"),
+    "fpi.algorithms.model_fpi": ("ModelExplanation",),
+    "fpi.modelling.report": ("ModelReport",),
     "fpi.algorithms.pac": ("Explanation",),
     "fpi.algorithms.theory": ("Constants",),
     "fpi.callbacks": ("JsonlLog", "TensorBoardLog", "GapLog", "metrics"),

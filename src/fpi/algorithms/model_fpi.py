@@ -34,12 +34,13 @@ from fpi.errors import EnvironmentMismatch, InputError
 from fpi.evaluation import Decision
 from fpi.kernels.nets import UNTRIED
 from fpi.kernels.numerics import pick
-from fpi.modelling.certificate import step_error
+from fpi.modelling.certificate import Certificate
 from fpi.modelling.coordinates import first_hold
 from fpi.modelling.experience import Experience, Observations
 from fpi.modelling.model import fit_model, reward_bounds
 from fpi.modelling.planners import PLANNERS, Plan, Planner, TablePlanner
 from fpi.modelling.presets import PRESETS
+from fpi.modelling.report import ModelReport, report_of
 from fpi.modelling.table import TablePlan, plan_table
 from fpi.settings import ModelSettings
 from fpi.training import TrainingState
@@ -47,39 +48,6 @@ from fpi.training import TrainingState
 Floats = NDArray[np.float64]
 
 PESSIMISM = 0.5
-SURPRISE = 0.5  # error of a prediction, in scaled units
-UNEXPLAINED = 0.1  # share of such errors that is too large
-
-
-@dataclass(frozen=True)
-class ModelReport:
-    """What the model is worth, on the last episode, which a model of the others had to predict."""
-
-    episodes: int
-    known_share: float
-    """Of the states of the last episode, those that were known before it."""
-    decision_error: float
-    """Median error over one known decision, the largest of all entries, in scaled units."""
-    window_error: float
-    """The same over a window of decisions, or as many as were played."""
-    decisions: int
-    """Of such a window."""
-    unexplained: float
-    """Of the known decisions, the share that it was off by more than half a unit."""
-
-    def __str__(self) -> str:
-        text = (
-            f"after {self.episodes} episodes: {self.known_share:.0%} of the last one's states were known before; the "
-            f"model of the others was off by {self.decision_error:.2g} units over one decision and by "
-            f"{self.window_error:.2g} over {self.decisions} (medians)"
-        )
-        if self.unexplained > UNEXPLAINED:
-            text += (
-                f". {self.unexplained:.0%} of known decisions went elsewhere by more than half a unit: the "
-                "model is still coarse, or transitions are random, which this agent cannot learn. `fpi check` tells; "
-                "if it is noise that can be switched off, do so"
-            )
-        return text
 
 
 @dataclass(frozen=True)
@@ -270,7 +238,7 @@ class ModelFPI(Agent):
         window = plan.choose(z, np.empty(0, np.int64), *draw)
         begun = [plan.choose(z, np.array([a]), *draw).values[a] for a in range(self.actions)]  # where none was tried
         values = np.maximum(window.values, begun)
-        error = step_error(plan.model.dynamics, z, action)
+        error = Certificate(plan.model.dynamics)(z, action)
         promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it. " + (
             "The first step is that of a datum which no smooth function explains"
             if np.isnan(error)
@@ -293,23 +261,7 @@ class ModelFPI(Agent):
         plan = self._make_plan(earlier)
         if not isinstance(plan, Plan):
             raise InputError("there was no model before the last episode, so nothing was predicted. Learn more first.")
-        model, last = plan.model, self.datasets.episodes[-1:]
-        seen = self.datasets.decisions(model.coordinates.interval, last)
-        before, after = seen.before[seen.whole], model.coordinates(seen.after[seen.whole])
-        told = [model.step(x, int(a)) for x, a in zip(before, seen.actions[seen.whole], strict=True)]
-        familiar = np.array([known and not end for _, _, end, known in told], np.bool_)
-        imagined = model.coordinates(np.reshape([state for state, *_ in told], after.shape))
-        errors = np.abs(imagined - after).max(axis=1)[familiar]
-        visited = model.coordinates(last[0].observations[:-1])
-        length, drift = _window_error(plan, last[0])
-        return ModelReport(
-            self.episodes,
-            float(np.mean([plan.distance(each) < 1.0 for each in visited])),
-            float(np.median(errors)) if len(errors) else np.nan,
-            drift,
-            length,
-            float((errors > SURPRISE).mean()) if len(errors) else 0.0,
-        )
+        return report_of(plan, self.datasets)
 
 
 def observations_of(env: Env) -> Observations:
@@ -320,24 +272,6 @@ def observations_of(env: Env) -> Observations:
         if states is not None
         else Observations(size=envs.observation_box(env).low.size)
     )
-
-
-def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
-    """The median distance of imagined from real states after known windows of the decisions that were played."""
-    interval = plan.model.coordinates.interval
-    decisions = len(episode.actions) // interval
-    length = min(plan.horizon, decisions)
-    apart = []
-    for first in range(0, decisions - length + 1, max(1, length // 4)):
-        state = episode.observations[first * interval]
-        for i in range(first, first + length):
-            state, _, end, known = plan.model.step(state, int(episode.actions[i * interval]))
-            if end or not known:
-                break  # the model does not say what comes after
-        else:
-            real = plan.model.coordinates(episode.observations[(first + length) * interval])
-            apart.append(np.sqrt(((plan.model.coordinates(state) - real) ** 2).sum()))
-    return length, float(np.median(apart)) if apart else np.nan
 
 
 class _Acting:

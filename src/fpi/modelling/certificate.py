@@ -13,7 +13,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from fpi.kernels.smooth import similarity
 from fpi.kernels.windows import ODD_REACH, Dynamics
 from fpi.modelling.dynamics import TURN_UNIT
 
@@ -22,29 +21,39 @@ Floats = NDArray[np.float64]
 NORMS = 2.0  # that f has at most, for one that the data need
 
 
-def step_error(dynamics: Dynamics, z: Floats, action: int) -> float:
-    """The most that the step of an action at z can be off in an increment or turn, by the inequality above.
+class Certificate:
+    """The inequality above for one model; asked about a step, the most that it can be off in an increment or turn.
 
     In scaled units; NaN where the step is that of a datum which no smooth function explains.
     """
-    odd = ((dynamics.odd_points - z[:, None]) ** 2).sum(axis=0)[dynamics.odd_actions == action]
-    unexplained = np.flatnonzero(dynamics.odd_actions == action) < dynamics.odd_reward.size
-    if odd.size and odd.min() < ODD_REACH and unexplained[odd.argmin()]:
-        return float("nan")
-    points = dynamics.points
-    labels = dynamics.offsets.argmin(axis=0)  # of the inducing data: their actions
-    squares = ((points[:, :, None] - points[:, None, :]) ** 2).sum(axis=0) + dynamics.offsets[labels]
-    matrix = similarity.py_func(squares)
-    near = ((points - (z * dynamics.rates)[:, None]) ** 2).sum(axis=0) + dynamics.offsets[action]
-    near = similarity.py_func(near)
-    factor = scipy.linalg.cho_factor(matrix, lower=True)
-    solved = scipy.linalg.cho_solve(factor, near)
-    power = np.sqrt(max(0.0, 1.0 - float(near @ solved)))
-    fitted = np.zeros_like(dynamics.rests)
-    curved = dynamics.rows >= 0
-    fitted[curved] = dynamics.weights[dynamics.rows[curved]] @ matrix
-    residual = np.abs((dynamics.rests - fitted) @ solved)
-    norms = np.sqrt(np.maximum(0.0, (dynamics.rests * scipy.linalg.cho_solve(factor, dynamics.rests.T).T).sum(axis=1)))
-    bounds = (residual + power * np.sqrt(NORMS**2 - 1.0) * norms)[:-1]  # the last is the reward, which may be random
-    bounds[len(dynamics.plain) :] *= TURN_UNIT
-    return float(bounds.max())
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        points, rests = dynamics.points, dynamics.rests
+        labels = dynamics.offsets.argmin(axis=0)  # of the inducing data: their actions
+        matrix = kernel(((points[:, :, None] - points[:, None, :]) ** 2).sum(axis=0) + dynamics.offsets[labels])
+        self.factor = scipy.linalg.cho_factor(matrix, lower=True)
+        self.residuals = rests.copy()
+        curved = dynamics.rows >= 0
+        self.residuals[curved] -= dynamics.weights[dynamics.rows[curved]] @ matrix
+        squares = (rests * scipy.linalg.cho_solve(self.factor, rests.T).T).sum(axis=1)
+        self.norms = np.sqrt(np.maximum(squares, 0.0))  # N of every target
+
+    def __call__(self, z: Floats, action: int) -> float:
+        dynamics = self.dynamics
+        mine = np.flatnonzero(dynamics.odd_actions == action)
+        odd = ((dynamics.odd_points[:, mine] - z[:, None]) ** 2).sum(axis=0)
+        if mine.size and odd.min() < ODD_REACH and mine[odd.argmin()] < dynamics.odd_reward.size:
+            return float("nan")
+        x = (z * dynamics.rates)[:, None]
+        near = kernel(((dynamics.points - x) ** 2).sum(axis=0) + dynamics.offsets[action])
+        solved = scipy.linalg.cho_solve(self.factor, near)
+        power = np.sqrt(max(0.0, 1.0 - float(near @ solved)))
+        bounds = np.abs(self.residuals @ solved) + power * np.sqrt(NORMS**2 - 1.0) * self.norms
+        bounds[len(dynamics.plain) :] *= TURN_UNIT
+        return float(bounds[:-1].max())  # without the reward, which may be random
+
+
+def kernel(squares: Floats) -> Floats:
+    """Of squared distances."""
+    return (1.0 + squares) ** -2.0
