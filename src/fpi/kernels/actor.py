@@ -11,8 +11,9 @@ from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.append import append
 from fpi.kernels.choose import GREEDY, WIDEST, best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
+from fpi.kernels.lending import Kind, borrow
 from fpi.kernels.numerics import fill, put
-from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new, zeros
+from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, define, new, zeros
 from fpi.kernels.ridge import STORE
 from fpi.kernels.states import CACHE, NAMELESS, clear, enter, recall
 from fpi.kernels.tiles import active_features
@@ -22,7 +23,7 @@ NOWHERE = -1  # the action at an observation without features, or where there is
 UNKNOWN = -2  # the action of `recollect` at a state about which too little is known
 
 
-class ActorType(types.StructRef):
+class ActorType(Kind):
     pass
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import fill, mix
-from fpi.kernels.objects import borrow
 
 COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)])
 """An entry of the hash table: cell and column, local column, data of the cell before it was touched."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import EPS
-from fpi.kernels.objects import borrow, empty, zeros
+from fpi.kernels.objects import empty, zeros
 from fpi.kernels.query import (
     block_of,
     block_start,

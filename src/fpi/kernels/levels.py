@@ -9,12 +9,13 @@ from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
 from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
+from fpi.kernels.lending import Kind
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, empty, new
 from fpi.kernels.ridge import log_det_at
 
 
-class LadderType(types.StructRef):
+class LadderType(Kind):
     pass
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate, scatter
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, fill, put, two_prod
-from fpi.kernels.objects import borrow, empty
+from fpi.kernels.objects import empty
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
 

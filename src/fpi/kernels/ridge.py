@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import COLUMN, slot_of
+from fpi.kernels.lending import Kind, borrow
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import (
     INDEX_ROWS,
@@ -35,7 +36,6 @@ from fpi.kernels.objects import (
     SINGLES,
     VECTOR,
     Handle,
-    borrow,
     define,
     longer,
     made,
@@ -67,7 +67,7 @@ DATUM = np.dtype(
 )
 
 
-class RidgeStoreType(types.StructRef):
+class RidgeStoreType(Kind):
     pass
 
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_part
 from fpi.kernels.actor import GIVEN, act
+from fpi.kernels.lending import Kind
 from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new, zeros
 from fpi.kernels.tiles import active_features
@@ -13,7 +14,7 @@ from fpi.kernels.tiles import active_features
 ROOM, GROWTH = 1024, 1.5
 
 
-class SuffixesType(types.StructRef):
+class SuffixesType(Kind):
     pass
 
 
