@@ -104,10 +104,18 @@ def _read(path: Path) -> Rows:
     return rows
 
 
+def commit_of(revision: str) -> str:
+    """The commit that git means, empty if there is none."""
+    call = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    try:
+        return subprocess.run(call, capture_output=True, text=True).stdout.strip()
+    except OSError:  # there is no git
+        return ""
+
+
 def checkout(revision: str) -> Path:
     """The sources of a commit, in a folder that stays."""
-    call = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
-    commit = subprocess.run(call, capture_output=True, text=True).stdout.strip()
+    commit = commit_of(revision)
     if not commit:
         raise SystemExit(f"git knows no commit {revision!r}. Name one that `git log` shows.")
     folder = ROOT / "build" / "versions" / commit

@@ -1,4 +1,4 @@
-"""How much faster than before the house was rebuilt: an earlier commit and the working tree, the same work in turns."""
+"""How much faster than before compiled code was rewritten: an earlier commit and the working tree, in turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 from rich.table import Table
 
-from benchmarks.compare_versions import ROOT, checkout
+from benchmarks.compare_versions import ROOT, checkout, commit_of
 from benchmarks.timed_rows import ROWS
 
 BEFORE = "09cce01"
@@ -49,7 +49,10 @@ class Version:
         self._process.communicate()
 
 
-def run(rows: list[str] | None = None) -> Iterator[Table | str]:
+def run() -> Iterator[Table | str]:
+    if not commit_of(BEFORE):
+        yield f"git knows no commit {BEFORE} here, so this cannot be measured."
+        return
     table = Table(
         "the same work, the same results",
         "steps",
@@ -57,12 +60,10 @@ def run(rows: list[str] | None = None) -> Iterator[Table | str]:
         "now",
         "times as fast (least, most)",
         "target",
-        title=f"commit {BEFORE} and now",
+        title=f"Commit {BEFORE} and now, medians of runs in turns",
     )
     before, now = Version(checkout(BEFORE) / "src"), Version(ROOT / "src")
     for row, (_, _, times) in ROWS.items():
-        if rows and not any(each in row for each in rows):
-            continue
         for version in (before, now):
             version.time(row, small=True)
         turns = [(before.time(row), now.time(row)) for _ in range(times)]
@@ -77,10 +78,3 @@ def run(rows: list[str] | None = None) -> Iterator[Table | str]:
     for version in (before, now):
         version.end()
     yield table
-
-
-if __name__ == "__main__":
-    from benchmarks.tables import markdown
-
-    for line in markdown(run(sys.argv[1:])):
-        print(line)
