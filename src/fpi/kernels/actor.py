@@ -58,7 +58,10 @@ ACTOR = define(
 
 @jit
 def new_actor(store, cache, thresholds, grid, states, dims, rows, name):
-    """For observations of `dims` numbers, `rows` rows of features, and names of `name` numbers."""
+    """For observations of `dims` numbers, `rows` rows of features, and names of `name` numbers.
+
+    `thresholds`, `grid` and `states` become the fields of that name.
+    """
     actor = new(ACTOR)
     nnz, columns, actions = store.indices.shape[1], store.values.shape[1], cache.allowed.shape[1]
     actor.store, actor.cache, actor.thresholds, actor.grid, actor.states = store, cache, thresholds, grid, states
@@ -80,11 +83,13 @@ def new_actor(store, cache, thresholds, grid, states, dims, rows, name):
 
 @jit
 def get_question(actor):
+    """The arrays that a question is written into."""
     return actor.observation, actor.single, actor.name, actor.indices, actor.values, actor.allowed
 
 
 @jit
 def get_answer(actor):
+    """The arrays that the answer stands in."""
     return actor.uncovered, actor.widths, actor.estimates, actor.kept_indices, actor.kept_values
 
 

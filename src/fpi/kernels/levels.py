@@ -47,7 +47,7 @@ LADDER = define(
 def new_ladder(
     first, optimism, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge
 ):
-    """The fields of LADDER; without levels it is that of an algorithm which has none."""
+    """A ladder with these fields, see LADDER; without levels it is that of an algorithm which has none."""
     ladder = new(LADDER)
     ladder.first, ladder.optimism, ladder.slacks, ladder.interval, ladder.unions = (
         first,

@@ -75,6 +75,7 @@ def new_cache(actions, name, values, room):
 
 @jit
 def get_arrays(cache):
+    """Its fields, but for the number of states."""
     return (
         cache.table,
         cache.names,
