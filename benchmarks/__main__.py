@@ -14,7 +14,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 
 import numba
@@ -122,8 +121,7 @@ def _about(seconds: float) -> list[str]:
     commit = compare_versions.commit_of("HEAD") or "none"
     made_with = f"Python {platform.python_version()} and numba {numba.__version__}"
     return [
-        f"All of these are of one run, of {date.today():%d %B %Y} and commit {commit[:7]}, which took "
-        f"{seconds / 60:.0f} minutes with {made_with}",
+        f"All of these are of one run, of commit {commit[:7]}, which took {seconds / 60:.0f} minutes with {made_with}",
         f"on {os.cpu_count()} cores; {os.getloadavg()[2]:.1f} processes were running on average, this one among them.",
     ]
 

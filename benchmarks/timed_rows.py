@@ -122,8 +122,8 @@ ROWS: dict[str, tuple[Callable[[], Timed], Callable[[], Timed], int]] = {
         partial(compiled_learning, lambda: pac(tiles(4)), 20),
         3,
     ),
-    "`fpi reproduce figure2 --engine compiled`, 2 seeds × 20,000 episodes": (
-        partial(reproducing, 2, 20_000),
+    "`fpi reproduce figure2 --engine compiled`, 2 seeds × 55,000 episodes": (
+        partial(reproducing, 2, 55_000),
         partial(reproducing, 1, 20),
         3,
     ),
