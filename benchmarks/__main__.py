@@ -71,6 +71,7 @@ TABLES: dict[str, Place] = {
     "sqrt-begins": ("rates.md", rates.table),
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
+RUN = "benchmarks.md", "run"  # where it is said of which run the tables are
 PICTURES = "pictures"
 STUDIES = {
     "control": control.main,
@@ -113,7 +114,7 @@ def main() -> None:
         busy = f"{os.getloadavg()[0]:.1f} processes were running on {os.cpu_count()} cores"
         print(f"\n[{name}: {time.perf_counter() - began:.0f} seconds; {busy}]\n", flush=True)
     if options.write and not options.names:
-        tables.write("benchmarks.md", "run", _about(time.perf_counter() - start))
+        tables.write(*RUN, _about(time.perf_counter() - start))
 
 
 def _about(seconds: float) -> list[str]:
