@@ -31,6 +31,6 @@ Arguments that mean the same in all of these; what is special to a function is s
     window              how many of the newest prefixes freezing may use
     rule, seed, episode  exploring: one of `choose.EXPLORING`, and what it draws by
     action, target      of a datum: what was done, and the return from there on, in spans of rewards
-    ladder              a `Ladder`, the constants of Algorithm 2
+    constants           a `LevelConstants`: those of Algorithm 2
     suffixes            a `Suffixes`
 """

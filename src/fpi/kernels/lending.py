@@ -90,7 +90,7 @@ def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) 
 
 
 def _lend_here(_: Any, kind: Kind) -> Any:
-    """An object as other functions get it, for the function that has it; see `Lent`."""
+    """An argument of a function as other functions would get it, see `Lent`; not for an object that it made itself."""
 
     def hand_over(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _lend(context, builder, kind, kind.lent, arguments[0])
