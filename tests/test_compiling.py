@@ -168,8 +168,7 @@ def test_an_edit_is_seen_in_both_engines(compiled_package):
 def test_an_edit_is_seen_in_the_other_rooms(compiled_package):
     """Apart from the engines, which would compile all they have once more after this edit."""
     before = run(compiled_package, OTHER_ROOMS)
-    dot = "return (s0 + s1) + (s2 + s3)\n\n\n@jit_inline\ndef dot_at"
-    edit(compiled_package, "kernels/numerics.py", dot, dot.replace("(s0", "2.0 * (s0", 1))
+    edit(compiled_package, "kernels/numerics.py", "return dot_at(b, 0, a)", "return 2.0 * dot_at(b, 0, a)")
     edit(compiled_package, "kernels/numerics.py", *MIX)
     after = run(compiled_package, OTHER_ROOMS)
     for room in ("classes", "baselines", "testbeds"):
