@@ -5,7 +5,7 @@ WITH := .venv/.with-
 .PHONY: help run test docs coverage bench clean
 
 help:
-	@echo "make run       the paper's Figure 2, five seeds at full length: two to three minutes, a table and a page"
+	@echo "make run       the paper's Figure 2, five seeds at full length: one to two minutes, a table and a page"
 	@echo "make test      check style, types and layers, and run all tests but the longest, which .ci/bounds has"
 	@echo "make docs      build the documentation site, build/site/index.html: a few minutes"
 	@echo "make coverage  which lines of src no test reaches; compiled loops are not counted"

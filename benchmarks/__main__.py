@@ -10,11 +10,13 @@ run into docs/.
 
 import argparse
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numba
 from rich.table import Table
 
 from benchmarks import (
@@ -41,6 +43,7 @@ from benchmarks import (
     startup,
     tables,
     testbeds,
+    versions,
 )
 from benchmarks.faults import campaign
 
@@ -49,6 +52,7 @@ Place = tuple[str, Callable[[], Iterator[Table | str]]]
 BENCHMARKS: dict[str, Place] = {  # name: page and what is told there
     "startup": ("benchmarks.md", startup.run),
     "learning": ("benchmarks.md", learning.run),
+    "versions": ("benchmarks.md", versions.run),
     "decisions": ("benchmarks.md", decisions.run),
     "engines": ("compiled.md", engines.run),
     "memory": ("benchmarks.md", memory.run),
@@ -69,6 +73,7 @@ TABLES: dict[str, Place] = {
     "certificates": ("model.md", certificates.table),
     "data-and-loss": ("verify.md", pac_studies.growth_table),
 }
+RUN = "benchmarks.md", "run"  # where it is said of which run the tables are
 PICTURES = "pictures"
 STUDIES = {
     "control": control.main,
@@ -93,6 +98,7 @@ def main() -> None:
     unknown = sorted(set(options.names) - set(known))
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    start = time.perf_counter()
     for name in options.names or BENCHMARKS:
         began = time.perf_counter()
         if name == PICTURES:
@@ -109,6 +115,18 @@ def main() -> None:
             tables.write(page, name, lines)
         busy = f"{os.getloadavg()[0]:.1f} processes were running on {os.cpu_count()} cores"
         print(f"\n[{name}: {time.perf_counter() - began:.0f} seconds; {busy}]\n", flush=True)
+    if options.write and not options.names:
+        tables.write(*RUN, _about(time.perf_counter() - start))
+
+
+def _about(seconds: float) -> list[str]:
+    """Of which run the tables are."""
+    commit = compare_versions.commit_of("HEAD") or "none"
+    made_with = f"Python {platform.python_version()} and numba {numba.__version__}"
+    return [
+        f"All of these are of one run, of commit {commit[:7]}, which took {seconds / 60:.0f} minutes with {made_with}",
+        f"on {os.cpu_count()} cores; {os.getloadavg()[2]:.1f} processes were running on average, this one among them.",
+    ]
 
 
 if __name__ == "__main__":

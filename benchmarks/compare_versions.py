@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("rows", metavar="ROW", nargs="*", help="rows to run; all unless some are named")
     asked = parser.parse_args(arguments)
     console = Console(width=140)
-    earlier = _checkout(asked.revision)
+    earlier = checkout(asked.revision)
     with console.status(f"running the rows with {asked.revision} and with the working tree"):
         before, now = _run([earlier / "src", ROOT / "src"], asked.rows or ["*"])
     if not now:
@@ -104,10 +104,18 @@ def _read(path: Path) -> Rows:
     return rows
 
 
-def _checkout(revision: str) -> Path:
-    """The sources of a commit, in a folder that stays."""
+def commit_of(revision: str) -> str:
+    """The commit that git means, empty if there is none."""
     call = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
-    commit = subprocess.run(call, capture_output=True, text=True).stdout.strip()
+    try:
+        return subprocess.run(call, capture_output=True, text=True).stdout.strip()
+    except OSError:  # there is no git
+        return ""
+
+
+def checkout(revision: str) -> Path:
+    """The sources of a commit, in a folder that stays."""
+    commit = commit_of(revision)
     if not commit:
         raise SystemExit(f"git knows no commit {revision!r}. Name one that `git log` shows.")
     folder = ROOT / "build" / "versions" / commit

@@ -18,7 +18,7 @@ from fpi.kernels.objects import VECTOR
 
 EPISODES = 2_000
 REGRET = 1_000
-LONG = 20_000
+LONG = 55_000
 FREEZE: tuple[Any, ...] = ("exact", 20, "never")
 
 INTEGERS = types.Array(types.int64, 1, "C")

@@ -13,7 +13,7 @@ from fpi.algorithms import Agent
 from fpi.baselines import Uniform
 from fpi.statistics import student_interval
 
-SEEDS = range(3)
+SEEDS = range(5)
 EVALUATED = 200
 
 
@@ -44,9 +44,9 @@ def _lake() -> Any:
 
 
 TASKS = (
-    Task("CartPole-v1", lambda: gym.make("CartPole-v1"), _cartpole_features, 500, 5_000),
-    Task("CartPole-v1", lambda: gym.make("CartPole-v1"), _cartpole_features, 500, 20_000),
-    Task("InvertedPendulum-v4", _pendulum, _pendulum_features, 60, 10_000, [[-3.0], [-1.0], [1.0], [3.0]]),
+    Task("CartPole-v1", lambda: gym.make("CartPole-v1"), _cartpole_features, 500, 10_000),
+    Task("CartPole-v1", lambda: gym.make("CartPole-v1"), _cartpole_features, 500, 55_000),
+    Task("InvertedPendulum-v4", _pendulum, _pendulum_features, 60, 20_000, [[-3.0], [-1.0], [1.0], [3.0]]),
     Task("FrozenLake-v1", _lake, lambda env: fpi.OneHot(16, 4), 20, 2_000),
 )
 

@@ -40,6 +40,7 @@ def run() -> Iterator[Table | str]:
     heads = "MB after {}, {} and {} times".format(*TIMES), "arrays of compiled code before and after"
     table = Table("features", "agent", "engine", *heads, title=f"Make, learn {EPISODES} episodes, drop")
     _nrt_python.memsys_enable_stats()
+    others = _arrays()  # of benchmarks before this one
     cartpole, lake = gym.make("CartPole-v1"), gym.make("FrozenLake-v1", is_slippery=False)
     tiles, fourier = fpi.TileCoding.for_env(cartpole, tiles=4, tilings=2), fpi.Fourier.for_env(cartpole, order=2)
     rows: tuple[tuple[str, Any, int, Any], ...] = (
@@ -54,7 +55,7 @@ def run() -> Iterator[Table | str]:
     for name, features, actions, env in rows:
         engine = "compiled" if isinstance(env, compiled.CompiledEnv) else "gymnasium"
         for agent, make in (("PAC", partial(fpi.PAC, epsilon=1.0)), ("Regret", fpi.Regret)):
-            cells = _measure(partial(make, features, actions=actions, horizon=HORIZON), env)
+            cells = _measure(partial(make, features, actions=actions, horizon=HORIZON), env, others)
             table.add_row(name, agent, engine, *cells)
     yield table
 
@@ -63,7 +64,7 @@ def _function(observation: Any, stage: int) -> Any:
     return np.multiply.outer([0.5, -0.5], np.tanh(observation))
 
 
-def _measure(make: Callable[[], Any], env: Any) -> tuple[str, str]:
+def _measure(make: Callable[[], Any], env: Any, others: int) -> tuple[str, str]:
     """Resident memory, as Linux tells it, and the arrays that compiled code holds.
 
     What is free is given back first: the C library would keep it for the next agent.
@@ -73,13 +74,13 @@ def _measure(make: Callable[[], Any], env: Any) -> tuple[str, str]:
     for number in range(1, TIMES[-1] + 1):
         learn(make(), env, EPISODES, seed=0)
         if number == 1:  # what is compiled stays
-            before = _arrays()
+            before = _arrays() - others
         if number in TIMES:
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             held.append(f"{pages * resource.getpagesize() / 1e6:.1f}")
-    return ", ".join(held), f"{before:,}, {_arrays():,}"
+    return ", ".join(held), f"{before:,}, {_arrays() - others:,}"
 
 
 def _arrays() -> int:

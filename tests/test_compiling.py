@@ -15,10 +15,15 @@ import numba
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from numba.core.runtime import _nrt_python, rtsys
+from numba.core.serialize import dumps
 
 import fpi
 from fpi import _compiling
 from fpi.kernels import numerics, objects, states
+from fpi.kernels.actor import new_actor
+from fpi.kernels.ridge import new_store
 
 SOURCE = Path(fpi.__file__).parent
 
@@ -163,8 +168,7 @@ def test_an_edit_is_seen_in_both_engines(compiled_package):
 def test_an_edit_is_seen_in_the_other_rooms(compiled_package):
     """Apart from the engines, which would compile all they have once more after this edit."""
     before = run(compiled_package, OTHER_ROOMS)
-    dot = "return (s0 + s1) + (s2 + s3)\n\n\n@jit_inline\ndef dot_at"
-    edit(compiled_package, "kernels/numerics.py", dot, dot.replace("(s0", "2.0 * (s0", 1))
+    edit(compiled_package, "kernels/numerics.py", "return dot_at(b, 0, a)", "return 2.0 * dot_at(b, 0, a)")
     edit(compiled_package, "kernels/numerics.py", *MIX)
     after = run(compiled_package, OTHER_ROOMS)
     for room in ("classes", "baselines", "testbeds"):
@@ -224,6 +228,71 @@ def test_what_compiled_functions_call_is_compiled_alone_only_for_python():
 def test_parts_and_whole_functions_have_places_of_their_own_in_the_cache():
     whole, part = (dispatcher._cache._cache_file for dispatcher in (numerics.dot, part_of(numerics.dot)))
     assert whole._index_name != part._index_name and whole._source_stamp == part._source_stamp
+
+
+def test_references_to_arguments_are_not_counted():
+    def total(x, n):
+        s = 0.0
+        for i in range(n):
+            s += x[i] + np.full(i, s).sum()
+        return s
+
+    def counted(**options):
+        function = numba.njit(**options)(total)
+        assert function(np.ones(3), 3) == 10
+        (code,) = function.inspect_llvm().values()
+        return code.split("\ndefine ")[1].count("call void @NRT_")
+
+    assert counted() == 3
+    assert counted(pipeline_class=_compiling._Compiler) == 1  # that of the other array
+
+
+def test_an_argument_that_becomes_another_array_is_freed_once():
+    @numba.njit(pipeline_class=_compiling._Compiler)
+    def halved(x, n):
+        for _ in range(n):
+            x = x / 2
+        return x, x
+
+    _nrt_python.memsys_enable_stats()
+    given = np.ones(3)
+    references = sys.getrefcount(given)
+    halved(given, 1)
+    before = rtsys.get_allocation_stats()
+    for n in (0, 1, 5):
+        assert halved(given, n)[1].tolist() == [0.5**n] * 3
+    after = rtsys.get_allocation_stats()
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
+    assert sys.getrefcount(given) == references
+
+
+def give_back(store):
+    return store
+
+
+def exchange(actor, store):
+    actor.store = store
+
+
+give_back.__module__ = exchange.__module__ = objects.__name__
+
+
+def test_lent_objects_are_not_kept():
+    """Nobody counts who has them, so that they may be gone a moment later."""
+    store, cache = new_store(2, 1.0, regressions=1, blocks=1, nnz=None), states.new_cache(1, 1, 0, 4)
+    actor = new_actor(store, cache, np.ones(1), np.zeros((0, 4)), 0, 0, 1, 1)
+    give, put = _compiling.jit_part(give_back), _compiling.jit_part(exchange)
+    with pytest.raises(TypeError, match="cannot convert native Lent"):
+        numba.njit(lambda store: give(store))(store)
+    with pytest.raises((NumbaError, NotImplementedError), match="Lent"):
+        numba.njit(lambda actor, store: put(actor, store))(actor, store)
+
+
+def test_a_cache_that_names_types_of_an_earlier_version_is_passed_over(tmp_path):
+    file = _compiling.jit(numerics.largest_square.py_func)._cache._cache_file
+    file._index_path = str(tmp_path / "index")
+    Path(file._index_path).write_bytes(dumps(file._version) + b"cfpi.kernels.objects\nOfOld\n.")
+    assert file._load_index() == {}
 
 
 def part_of(dispatcher):

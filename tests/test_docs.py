@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import settings, tables
-from benchmarks.__main__ import BENCHMARKS, TABLES
+from benchmarks.__main__ import BENCHMARKS, RUN, TABLES
 
 ROOT = Path(__file__).parents[1]
 
@@ -80,7 +80,7 @@ def test_every_marked_table_can_be_written(monkeypatch, tmp_path):
         for page in (tmp_path / "docs").glob("*.md")
         for name in re.findall(r"<!-- table: (.*) -->", page.read_text())
     }
-    assert marked == {(page, name) for name, (page, _) in (BENCHMARKS | TABLES).items()}
+    assert marked == {(page, name) for name, (page, _) in (BENCHMARKS | TABLES).items()} | {RUN}
     for page, name in marked:
         tables.write(page, name, ["| new |", "|---|", "| 1 |"])
         before, now = (ROOT / "docs" / page).read_text(), (tmp_path / "docs" / page).read_text()

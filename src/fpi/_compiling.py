@@ -20,8 +20,12 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.binding import parse_assembly
 from numba import config, njit, types
+from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
 from numba.np import linalg
 
 from fpi._interrupts import held
@@ -92,7 +96,50 @@ class _PartLibrary(JITCodeLibrary):
         self._shared_module, self._final_module = part, parse_assembly(str(nothing))
 
 
-class _PartCompiler(Compiler):
+class _Lower(Lower):
+    """Counts no reference to an argument: whoever calls has one, and counting takes as long as a look-up."""
+
+    counts = True
+    given: frozenset[str] = frozenset()
+
+    def lower_assign(self, kind: Any, statement: Any) -> Any:
+        name = statement.target.name
+        self.counts = not isinstance(statement.value, numba_ir.Arg) or self._assignments(name) > 1
+        if not self.counts:
+            self.given |= {name}
+        made = super().lower_assign(kind, statement)  # type: ignore[no-untyped-call]
+        self.counts = True
+        return made
+
+    def incref(self, kind: Any, value: Any) -> None:
+        if self.counts:
+            super().incref(kind, value)  # type: ignore[no-untyped-call]
+
+    def delvar(self, name: str) -> None:
+        if name not in self.given:
+            super().delvar(name)  # type: ignore[no-untyped-call]
+
+    def _assignments(self, name: str) -> int:
+        found = (each for block in self.blocks.values() for each in block.find_insts(numba_ir.Assign))
+        return sum(each.target.name == name for each in found)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _Lowering(NativeLowering):
+    _name = "lowering_of_fpi"
+    lowering_class = _Lower
+
+
+class _Compiler(Compiler):
+    def define_pipelines(self) -> Any:
+        pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
+        for each in pipelines:
+            each.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in each.passes]
+            each.finalize()
+        return pipelines
+
+
+class _PartCompiler(_Compiler):
     def compile_extra(self, function: Any) -> Any:
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), function.__qualname__)  # type: ignore[no-untyped-call]
         self.state.library.enable_object_caching()
@@ -111,15 +158,34 @@ def _refuse(*_: Any) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    options["error_model"] = "numpy"
+    options = {"error_model": "numpy", "pipeline_class": _Compiler, **options}
     dispatcher = njit(cache=True, **options)(function)
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if not hasattr(file, "_source_stamp"):  # another numba: rather compile in every process than run stale code
         return _whole(njit(**options)(function))
     file._source_stamp = stamp(function.__module__)
+    file._load_index = _readable(file._load_index)
     template = dispatcher.get_call_template
-    dispatcher.get_call_template = lambda args, kws: template(tuple(map(types.unliteral, args)), kws)
+    dispatcher.get_call_template = lambda args, kws: template(tuple(map(_handed_over, args)), kws)
     return _whole(dispatcher)
+
+
+def _readable(load_index: Callable[[], Any]) -> Callable[[], Any]:
+    """Nothing is in the cache if what is there names types that stood elsewhere once."""
+
+    def load() -> Any:
+        try:
+            return load_index()
+        except (AttributeError, ImportError):
+            return {}
+
+    return load
+
+
+def _handed_over(kind: Any) -> Any:
+    """The type of an argument for those that compiled code calls: no constants, and objects are lent (`Lent`)."""
+    plain = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    return getattr(plain, "lent", plain)
 
 
 def _whole(dispatcher: Any) -> Any:

@@ -21,7 +21,7 @@ from fpi.features import OneHot, TileCoding
 from fpi.generators import check_generator
 from fpi.history import History
 from fpi.kernels.choose import EXPLORING
-from fpi.kernels.levels import new_ladder
+from fpi.kernels.levels import new_level_constants
 from fpi.kernels.objects import made
 from fpi.kernels.states import NAMELESS, get_arrays
 from fpi.kernels.suffixes import no_suffixes
@@ -150,14 +150,16 @@ def _begin(agent: Agent, compiled_env: CompiledEnv, seed: int | None) -> Trainin
     return replace(training_state, environment=compiled_env.environment)
 
 
-def _ladder(agent: PAC | Regret) -> Any:
+def _level_constants(agent: PAC | Regret) -> Any:
     """The constants of Algorithm 2; for PAC those of no level at all."""
     if isinstance(agent, PAC):
         none = np.zeros(0)
-        return made(new_ladder, 1, np.zeros((0, 0)), np.zeros((0, 0)), False, none, none, none, 1.0, 0.0, False, 1, 1.0)
+        return made(
+            new_level_constants, 1, np.zeros((0, 0)), np.zeros((0, 0)), False, none, none, none, 1.0, 0.0, False, 1, 1.0
+        )
     theory, levels, stages = agent.theory, range(1, agent.levels + 1), range(agent.horizon)
     return made(
-        new_ladder,
+        new_level_constants,
         agent.first_level,
         np.array([[agent.optimism(stage, level) for stage in stages] for level in levels]),
         np.array([[agent.slack(stage, level) for stage in stages] for level in levels]),
@@ -217,7 +219,7 @@ class _Run:
         self.handle = made(
             loop.new_run,
             agent.datasets.actor.handle,
-            _ladder(agent),
+            _level_constants(agent),
             compiled_env.reset,
             compiled_env.step,
             self.rng,

@@ -5,7 +5,8 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline
 from fpi.kernels.actor import ACTOR, FROM_DOUBLES, act, store_kept
-from fpi.kernels.levels import LADDER, climb
+from fpi.kernels.lending import Kind, borrow, lend
+from fpi.kernels.levels import LEVEL_CONSTANTS, climb
 from fpi.kernels.numerics import exact_sum, fill, put
 from fpi.kernels.objects import INDEX_ROWS, INTS, MATRIX, VECTOR, Handle, define, new, zeros
 from fpi.kernels.suffixes import SUFFIXES, note
@@ -17,7 +18,7 @@ RESET = types.void(types.npy_rng, VECTOR, VECTOR)
 STEP = types.Tuple((types.float64, types.boolean))(VECTOR, VECTOR, VECTOR)  # type: ignore[no-untyped-call]
 
 
-class RunType(types.StructRef):
+class RunType(Kind):
     pass
 
 
@@ -29,7 +30,7 @@ class Run(Handle):
 
 FIELDS = {
     "actor": ACTOR,
-    "ladder": LADDER,  # of FPI-Regret; FPI-PAC has one without levels
+    "constants": LEVEL_CONSTANTS,  # of FPI-Regret; FPI-PAC has one without levels
     "reset": types.FunctionType(RESET),
     "step": types.FunctionType(STEP),
     "rng": types.npy_rng,
@@ -73,7 +74,7 @@ RUN = define(
 @jit
 def new_run(
     actor,
-    ladder,
+    constants,
     reset,
     step,
     rng,
@@ -98,7 +99,7 @@ def new_run(
 ):
     """A run with these FIELDS. Functions and generator cross into compiled code here, and not in every call."""
     run = new(RUN)
-    run.ladder = ladder
+    run.constants = constants
     run.actor, run.reset, run.step, run.rng, run.env_actions, run.state = actor, reset, step, rng, env_actions, state
     run.horizon, run.low, run.high, run.span = horizon, low, high, span
     run.window, run.rule, run.seed = window, rule, seed
@@ -143,16 +144,17 @@ def decide_by_stages(run, actor, stage, level):
 @jit_inline
 def decide_by_levels(run, actor, stage, level):
     """FPI-Regret."""
-    return climb(actor, run.ladder, FROM_DOUBLES, stage, level, run.rule, run.seed, run.number)
+    return climb(actor, run.constants, FROM_DOUBLES, stage, level, run.rule, run.seed, run.number)
 
 
 @jit_inline
 def play(run, decide):
     """One episode. Returns FINISHED or what is wrong."""
-    actor, env_actions, state, reset, step = run.actor, run.env_actions, run.state, run.reset, run.step
-    actions, rewards, covered, levels = run.actions, run.rewards, run.covered, run.levels
-    observation = actor.observation
-    level = min(run.number + run.ladder.first, run.ladder.slacks.shape[0] + 1)  # line 3 of Algorithm 2
+    actor, reset, step, env_actions, state = run.actor, run.reset, run.step, borrow(run.env_actions), borrow(run.state)
+    actions, rewards = borrow(run.actions), borrow(run.rewards)
+    covered, levels = borrow(run.covered), borrow(run.levels)
+    observation = borrow(actor.observation)
+    level = min(run.number + run.constants.first, run.constants.slacks.shape[0] + 1)  # line 3 of Algorithm 2
     slack = SLACK * (run.high - run.low)
     low, high = run.low - slack, run.high + slack
     run.length = 0
@@ -233,9 +235,9 @@ def end_row(run):
 
 @jit
 def go_on_by_stages(run, steps):
-    return episodes(run, steps, decide_by_stages)
+    return episodes(lend(run), steps, decide_by_stages)
 
 
 @jit
 def go_on_by_levels(run, steps):
-    return episodes(run, steps, decide_by_levels)
+    return episodes(lend(run), steps, decide_by_levels)

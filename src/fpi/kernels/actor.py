@@ -11,8 +11,9 @@ from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.append import append
 from fpi.kernels.choose import GREEDY, WIDEST, best, explore
 from fpi.kernels.cover import begin, cover, frozen_at, go_to
+from fpi.kernels.lending import Kind, borrow
 from fpi.kernels.numerics import fill, put
-from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, borrow, define, new, zeros
+from fpi.kernels.objects import FLAGS, INDEX_ROWS, INDICES, MATRIX, SINGLES, VECTOR, Handle, define, new, zeros
 from fpi.kernels.ridge import STORE
 from fpi.kernels.states import CACHE, NAMELESS, clear, enter, recall
 from fpi.kernels.tiles import active_features
@@ -22,7 +23,7 @@ NOWHERE = -1  # the action at an observation without features, or where there is
 UNKNOWN = -2  # the action of `recollect` at a state about which too little is known
 
 
-class ActorType(types.StructRef):
+class ActorType(Kind):
     pass
 
 
@@ -57,7 +58,10 @@ ACTOR = define(
 
 @jit
 def new_actor(store, cache, thresholds, grid, states, dims, rows, name):
-    """For observations of `dims` numbers, `rows` rows of features, and names of `name` numbers."""
+    """For observations of `dims` numbers, `rows` rows of features, and names of `name` numbers.
+
+    `thresholds`, `grid` and `states` become the fields of that name.
+    """
     actor = new(ACTOR)
     nnz, columns, actions = store.indices.shape[1], store.values.shape[1], cache.allowed.shape[1]
     actor.store, actor.cache, actor.thresholds, actor.grid, actor.states = store, cache, thresholds, grid, states
@@ -79,11 +83,13 @@ def new_actor(store, cache, thresholds, grid, states, dims, rows, name):
 
 @jit
 def get_question(actor):
+    """The arrays that a question is written into."""
     return actor.observation, actor.single, actor.name, actor.indices, actor.values, actor.allowed
 
 
 @jit
 def get_answer(actor):
+    """The arrays that the answer stands in."""
     return actor.uncovered, actor.widths, actor.estimates, actor.kept_indices, actor.kept_values
 
 

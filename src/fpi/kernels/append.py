@@ -4,8 +4,9 @@ import numpy as np
 
 from fpi._compiling import jit, jit_part
 from fpi.kernels.columns import locate, locate_new, scatter
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import dd_add, dd_div, dd_mul, dd_negate, dd_sqrt, dot, fill, put
-from fpi.kernels.objects import borrow, empty, zeros
+from fpi.kernels.objects import empty, zeros
 from fpi.kernels.query import whiten
 from fpi.kernels.ridge import make_room
 

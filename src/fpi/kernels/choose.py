@@ -12,7 +12,7 @@ TIE = 1e-9
 
 @jit
 def best(scores, among):
-    """The lowest of the marked actions whose score ties with the largest; -1 if none is marked."""
+    """The lowest of the actions marked in `among` whose `scores` tie with the largest; -1 if none is marked."""
     top = -np.inf
     for a in range(scores.size):
         if among[a] and scores[a] > top:
@@ -50,8 +50,8 @@ def explore(rule, uncovered, widths, values, seed, episode, stage):
 def eliminate(values, widths, allowed, factor, bias, slack, errors, survives):
     """eq. (8), the best allowed action, and eq. (7), those that may still be as good: the next action set.
 
-    Values err by factor * width + bias, and `slack` more is given. Fills `errors` and `survives`, and returns the best
-    action and the threshold that the upper end of an action's value has to reach.
+    `values` err by factor * `widths` + bias, and `slack` more is given. Fills `errors` and `survives`, and returns the
+    best action and the threshold that the upper end of an action's value has to reach.
     """
     threshold = -np.inf
     for a in range(values.size):

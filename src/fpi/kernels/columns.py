@@ -3,8 +3,8 @@
 import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import fill, mix
-from fpi.kernels.objects import borrow
 
 COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)])
 """An entry of the hash table: cell and column, local column, data of the cell before it was touched."""
@@ -12,7 +12,7 @@ COLUMN = np.dtype([("code", np.int64), ("local", np.int64), ("before", np.int64)
 
 @jit_inline
 def slot_of(columns, code):
-    """Where `code` stands in the hash table, or the empty slot where it would go."""
+    """Where `code` stands in the hash table `columns`, or the empty slot where it would go."""
     mask = columns.size - 1
     i = np.int64(mix(np.uint64(code))) & mask
     while columns[i].code != 0 and columns[i].code != code:
@@ -22,7 +22,7 @@ def slot_of(columns, code):
 
 @jit
 def locate(store, cell, indices, where):
-    """Local columns of a sparse query in a cell; -1 for a column that no datum there has touched.
+    """Write the local columns of a sparse query in a cell into `where`; -1 for one that no datum there has touched.
 
     Returns how many data came before the first that touched any of them.
     """
@@ -60,7 +60,7 @@ def locate_new(store, cell, indices, where):
 
 @jit_inline
 def scatter(where, values, y):
-    """A sparse vector as a dense one over the first y.size local columns."""
+    """Write a sparse vector into `y`, as a dense one over the first y.size local columns."""
     fill(y, 0.0)
     for j in range(where.size):
         if 0 <= where[j] < y.size:

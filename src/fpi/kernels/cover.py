@@ -9,8 +9,9 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import EPS
-from fpi.kernels.objects import borrow, empty, zeros
+from fpi.kernels.objects import empty, zeros
 from fpi.kernels.query import (
     block_of,
     block_start,
@@ -39,7 +40,7 @@ LATER = 2**31 - 1  # covered by all data; which prefix was the first is not look
 
 @jit_part
 def begin(store, regression, values, threshold, allowed, progress):
-    """Before any data."""
+    """Fill `progress` as it is before any data."""
     for a in range(allowed.size):
         cell, row = cell_and_row(store.blocks, regression, a)
         mine = progress[a]
@@ -203,5 +204,5 @@ def first_cover(store, cell, indices, values, threshold):
 
 @jit_inline
 def frozen_at(k, size, window):
-    """eq. (2): the freezing prefix, or the oldest one kept if only the newest `window` are."""
+    """eq. (2): the freezing prefix, or the oldest one kept if only the newest `window` of `size` data are."""
     return max(k, size - window + 1)

@@ -1,4 +1,7 @@
-"""`Ladder`: Algorithm 2 in compiled code. `fpi.algorithms.levels` is its text, to which tests hold this to the bit."""
+"""`climb`: Algorithm 2 in compiled code, by the `LevelConstants` of an agent.
+
+`fpi.algorithms.levels` is its text, to which tests hold this to the bit.
+"""
 
 import math
 
@@ -9,24 +12,25 @@ from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.actor import NOWHERE, fill_answer, find_cover, keep, read, state_in_question
 from fpi.kernels.choose import OPTIMISTIC, eliminate, explore
 from fpi.kernels.cover import go_to
+from fpi.kernels.lending import Kind
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import MATRIX, VECTOR, Handle, define, empty, new
 from fpi.kernels.ridge import log_det_at
 
 
-class LadderType(types.StructRef):
+class LevelConstantsType(Kind):
     pass
 
 
-class Ladder(Handle):
-    """What eliminates actions, level by level, see LADDER; `new_ladder` makes it."""
+class LevelConstants(Handle):
+    """What eliminates actions, level by level, see LEVEL_CONSTANTS; `new_level_constants` makes it."""
 
     __slots__ = ()
 
 
-LADDER = define(
-    LadderType,
-    Ladder,
+LEVEL_CONSTANTS = define(
+    LevelConstantsType,
+    LevelConstants,
     first=types.int64,  # the level to begin with
     optimism=MATRIX,  # like the slacks, see `LeveledAgent.optimism`
     slacks=MATRIX,  # of levels 1, 2, ... (rows) and stages, see `LeveledAgent.slack`
@@ -43,43 +47,34 @@ LADDER = define(
 
 
 @jit
-def new_ladder(
+def new_level_constants(
     first, optimism, slacks, interval, unions, deviations, biases, scale, misspecification, bounded, dim, ridge
 ):
-    """The fields of LADDER; without levels it is that of an algorithm which has none."""
-    ladder = new(LADDER)
-    ladder.first, ladder.optimism, ladder.slacks, ladder.interval, ladder.unions = (
-        first,
-        optimism,
-        slacks,
-        interval,
-        unions,
-    )
-    ladder.deviations, ladder.biases, ladder.scale, ladder.misspecification = (
-        deviations,
-        biases,
-        scale,
-        misspecification,
-    )
-    ladder.bounded, ladder.dim, ladder.ridge = bounded, dim, ridge
-    return ladder
+    """Constants with these fields, see LEVEL_CONSTANTS; without levels those of an algorithm which has none."""
+    constants = new(LEVEL_CONSTANTS)
+    constants.first, constants.optimism, constants.slacks = first, optimism, slacks
+    constants.interval, constants.unions = interval, unions
+    constants.deviations, constants.biases = deviations, biases
+    constants.scale, constants.misspecification = scale, misspecification
+    constants.bounded, constants.dim, constants.ridge = bounded, dim, ridge
+    return constants
 
 
 @jit_inline
-def margins(ladder, stage, level, prefix, log_det):
+def margins(constants, stage, level, prefix, log_det):
     """`LeveledAgent.margins`: factor and bias of the errors of estimates, and a slack."""
-    slack = ladder.slacks[level - 1, stage]
-    if not ladder.interval:
+    slack = constants.slacks[level - 1, stage]
+    if not constants.interval:
         return 0.0, 0.0, slack
-    if ladder.bounded:
-        log_det = ladder.dim * math.log1p(prefix / (ladder.ridge * ladder.dim))
-    noise = ladder.deviations[stage] * math.sqrt(log_det + ladder.unions[level - 1])
-    alpha = ladder.scale * (noise + math.sqrt(prefix) * ladder.misspecification + ladder.biases[stage])
-    return alpha, ladder.misspecification, slack
+    if constants.bounded:
+        log_det = constants.dim * math.log1p(prefix / (constants.ridge * constants.dim))
+    noise = constants.deviations[stage] * math.sqrt(log_det + constants.unions[level - 1])
+    alpha = constants.scale * (noise + math.sqrt(prefix) * constants.misspecification + constants.biases[stage])
+    return alpha, constants.misspecification, slack
 
 
 @jit_part
-def climb(actor, ladder, source, stage, level, rule, seed, episode):
+def climb(actor, constants, source, stage, level, rule, seed, episode):
     """Lines 6 to 13: the action, the new l, and whether this step explores; its features are kept.
 
     `level` is l so far; the other arguments are those of `actor.act`.
@@ -88,7 +83,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
         return NOWHERE, level, False
     action, below = np.int64(NOWHERE), 0
     fill(actor.allowed, True)
-    for l in range(ladder.first, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
+    for l in range(constants.first, min(level, actor.thresholds.size) + 1):  # noqa: E741  # the paper's name
         regression, threshold = (l - 1) * actor.stages + stage, actor.thresholds[l - 1]
         state = state_in_question(actor, regression, threshold, True, True)
         cache, size = actor.cache, actor.store.sizes[regression]
@@ -100,8 +95,8 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
             fill_answer(actor, state)
             for a in range(actor.estimates.size):
                 if rule == OPTIMISTIC:
-                    actor.estimates[a] += ladder.optimism[l - 1, stage] * actor.widths[a]
-                elif l > ladder.first:
+                    actor.estimates[a] += constants.optimism[l - 1, stage] * actor.widths[a]
+                elif l > constants.first:
                     actor.estimates[a] = cache.progress[below, a].value
             action = explore(rule, cache.uncovered[state], actor.widths, actor.estimates, seed, episode, stage)
             keep(actor, action)
@@ -111,7 +106,7 @@ def climb(actor, ladder, source, stage, level, rule, seed, episode):
             k = np.int64(mine.frozen)
             go_to(actor.store, regression, actor.indices, actor.values, k, cache.allowed[state], progress)
             fill_answer(actor, state)
-            factor, bias, slack = margins(ladder, stage, l, k, log_det_at(actor.store, regression, k))
+            factor, bias, slack = margins(constants, stage, l, k, log_det_at(actor.store, regression, k))
             errors = empty(actor.widths.size, np.float64)
             action, _ = eliminate(
                 actor.estimates, actor.widths, cache.allowed[state], factor, bias, slack, errors, cache.survives[state]

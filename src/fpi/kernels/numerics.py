@@ -27,25 +27,12 @@ def put(array, values):
         array[i] = values[i]
 
 
-@jit
-def dot(a, b):
-    """Inner product in one fixed order: four running sums, which also lets the compiler use vectors."""
-    n = a.size
-    s0 = s1 = s2 = s3 = 0.0
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        s0 += a[i] * b[i]
-        s1 += a[i + 1] * b[i + 1]
-        s2 += a[i + 2] * b[i + 2]
-        s3 += a[i + 3] * b[i + 3]
-    for i in range(whole, n):
-        s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
-
-
 @jit_inline
 def dot_at(pool, first, b):
-    """`dot` of b and the numbers of the pool from `first` on; a slice would cost more than the sum of few."""
+    """Inner product of b and the numbers of the pool from `first` on, in one fixed order.
+
+    Four running sums, which also lets the compiler use vectors. A slice of the pool would cost more than a short sum.
+    """
     n = b.size
     s0 = s1 = s2 = s3 = 0.0
     whole = n - n % 4
@@ -57,6 +44,12 @@ def dot_at(pool, first, b):
     for i in range(whole, n):
         s0 += pool[first + i] * b[i]
     return (s0 + s1) + (s2 + s3)
+
+
+@jit
+def dot(a, b):
+    """The same for two arrays, as many numbers as the first has."""
+    return dot_at(b, 0, a)
 
 
 @jit

@@ -16,6 +16,7 @@ from numba.np.arrayobj import _empty_nd_impl
 
 from fpi._compiling import jit_part
 from fpi._interrupts import held
+from fpi.kernels.lending import Kind
 
 VECTOR = types.Array(types.float64, 1, "C")
 SINGLES = types.Array(types.float32, 1, "C")
@@ -40,7 +41,7 @@ class Handle(structref.StructRefProxy):
         raise TypeError(f"a {cls.__name__} is made by compiled code")
 
 
-def define(kind: type[types.StructRef], handle: type[Handle], **fields: Any) -> types.StructRef:
+def define(kind: type[Kind], handle: type[Handle], **fields: Any) -> Kind:
     """The type of objects with these fields; `kind` and `handle` must be at the top of their module to be cached."""
     structref.register(kind)  # type: ignore[no-untyped-call]
     structref.define_boxing(kind, handle)  # type: ignore[no-untyped-call]
@@ -66,24 +67,6 @@ def entry(function: Any, *arguments: types.Type) -> Callable[..., Any]:
     function.compile(arguments)
     found: Callable[..., Any] = function.overloads[arguments].entry_point
     return found
-
-
-def _borrow(_: Any, array: types.Array) -> Any:
-    """An array of an object without a reference of one's own, whose counting takes longer than a look-up.
-
-    Only while the object is held and does not exchange the array; what is borrowed must not be kept or returned.
-    """
-
-    def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lent = context.make_array(array)(context, builder, arguments[0])
-        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)  # type: ignore[no-untyped-call]
-        lent.parent = cgutils.get_null_value(lent.parent.type)  # type: ignore[no-untyped-call]
-        return lent._getvalue()
-
-    return array(array), lend
-
-
-borrow: Any = intrinsic(_borrow)
 
 
 def _allocate(shape: Any, dtype: Any, clear: bool) -> Any:

@@ -8,15 +8,16 @@ import numpy as np
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import locate, scatter
+from fpi.kernels.lending import borrow
 from fpi.kernels.numerics import EPS, dd_add, dd_div, dd_dot, dd_negate, dd_whiten, dot, dot_at, fill, put, two_prod
-from fpi.kernels.objects import borrow, empty
+from fpi.kernels.objects import empty
 
 ROUNDING = 64.0  # safety: in the accuracy table real errors stay below 1/100 of the bound
 
 
 @jit_inline
 def whiten(store, number, where, values, x):
-    """x = R^{-T} phi at the anchor under a datum; returns the share of |phi|^2 outside the anchor."""
+    """Fill `x` with R^{-T} phi at the anchor under a datum; returns the share of |phi|^2 outside the anchor."""
     t = x.size
     outside = 0.0
     if where.size == 0:
@@ -63,23 +64,13 @@ def sum_rows(pool, data, members, first, last, where, values, width2, value, sto
     `pool`, `data` and `members` are the store's; `width2` and `value` are those of the prefix before. Returns
     squared width, estimate, and the member to go on with.
     """
-    n = values.size
-    whole = n - n % 4
     p = first
     while p < last:
         datum = data[members[p]]
         row = datum.row
         g = 0.0
-        if where.size == 0:  # `dot_at`, spelt out: a call for every row would cost more than a short row
-            s0 = s1 = s2 = s3 = 0.0
-            for i in range(0, whole, 4):
-                s0 += pool[row + i] * values[i]
-                s1 += pool[row + i + 1] * values[i + 1]
-                s2 += pool[row + i + 2] * values[i + 2]
-                s3 += pool[row + i + 3] * values[i + 3]
-            for i in range(whole, n):
-                s0 += pool[row + i] * values[i]
-            g = (s0 + s1) + (s2 + s3)
+        if where.size == 0:
+            g = dot_at(pool, row, values)
         else:
             for j in range(where.size):
                 if datum.first <= where[j] < datum.end:
@@ -113,7 +104,7 @@ def state_at(store, cell, position, where, values):
 
 @jit
 def trace_query(store, cell, where, values, width2s, estimates):
-    """Squared widths and estimates at every joint prefix."""
+    """Fill `width2s` and `estimates` with those at every joint prefix."""
     width2 = start_width(store, values)
     value = 0.0
     filled = 0

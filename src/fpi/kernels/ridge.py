@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.columns import COLUMN, slot_of
+from fpi.kernels.lending import Kind, borrow
 from fpi.kernels.numerics import fill, put
 from fpi.kernels.objects import (
     INDEX_ROWS,
@@ -35,7 +36,6 @@ from fpi.kernels.objects import (
     SINGLES,
     VECTOR,
     Handle,
-    borrow,
     define,
     longer,
     made,
@@ -67,7 +67,7 @@ DATUM = np.dtype(
 )
 
 
-class RidgeStoreType(types.StructRef):
+class RidgeStoreType(Kind):
     pass
 
 
@@ -150,7 +150,11 @@ SPARSE_ROOM, DENSE_ROOM = 256, 16  # rows of dense features are large: no more t
 def new_store(
     dim: int, ridge: float, *, regressions: int, blocks: int, nnz: int | None, room: int | None = None
 ) -> RidgeStore:
-    """An empty store. `nnz` is the number of active columns of sparse features, None for dense ones."""
+    """An empty store of so many `regressions`, with `dim` columns to a block.
+
+    `nnz` is the number of active columns of sparse features, None for dense ones;
+    `room` is how many data it has room for once the first comes.
+    """
     dense = nnz is None
     room = (DENSE_ROOM if dense else SPARSE_ROOM) if room is None else room
     store: RidgeStore = make_store(float(ridge), int(dim), int(blocks), regressions, nnz or 0, room)
@@ -255,7 +259,10 @@ def store_of(*fields):
 
 @jit_part
 def make_room(store, cell, nnz):
-    """Room for one more datum in a cell; all arrays are made before the first is exchanged."""
+    """Room for one more datum of `nnz` active columns in a cell.
+
+    All arrays are made before the first is exchanged.
+    """
     here = store.cells[cell]
     count = here.count
     columns = here.columns + nnz
@@ -317,7 +324,10 @@ def widen(store, nnz):
 
 @jit_inline
 def cell_and_row(blocks, regression, action):
-    """Where to ask for an action: its own block and the row that all share, or the only block and a row of its own."""
+    """Where to ask for an action, in a store with so many `blocks`.
+
+    Its own block and the row that all share, or the only block and a row of its own.
+    """
     if blocks > 1:
         return regression * blocks + action, 0
     return regression, action

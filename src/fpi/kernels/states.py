@@ -10,20 +10,9 @@ from numba import types
 
 from fpi._compiling import jit, jit_inline, jit_part
 from fpi.kernels.cover import PROGRESS
+from fpi.kernels.lending import Kind, borrow
 from fpi.kernels.numerics import fill, mix, put
-from fpi.kernels.objects import (
-    FLAG_ROWS,
-    INDEX_ROWS,
-    INDICES,
-    MATRIX,
-    Handle,
-    borrow,
-    define,
-    longer,
-    new,
-    records,
-    zeros,
-)
+from fpi.kernels.objects import FLAG_ROWS, INDEX_ROWS, INDICES, MATRIX, Handle, define, longer, new, records, zeros
 
 STATE = np.dtype(
     [
@@ -37,7 +26,7 @@ STATE = np.dtype(
 NAMELESS = 0  # the place of a state that is forgotten after the question
 
 
-class StateCacheType(types.StructRef):
+class StateCacheType(Kind):
     pass
 
 
@@ -86,6 +75,7 @@ def new_cache(actions, name, values, room):
 
 @jit
 def get_arrays(cache):
+    """Its fields, but for the number of states."""
     return (
         cache.table,
         cache.names,

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from fpi._compiling import jit, jit_part
 from fpi.kernels.actor import GIVEN, act
+from fpi.kernels.lending import Kind
 from fpi.kernels.numerics import mix, put
 from fpi.kernels.objects import INDEX_ROWS, INDICES, INTS, Handle, define, longer, new, zeros
 from fpi.kernels.tiles import active_features
@@ -13,7 +14,7 @@ from fpi.kernels.tiles import active_features
 ROOM, GROWTH = 1024, 1.5
 
 
-class SuffixesType(types.StructRef):
+class SuffixesType(Kind):
     pass
 
 
@@ -43,7 +44,7 @@ SUFFIXES = define(
 
 @jit
 def suffixes_of(pairs, steps, ends):
-    """With copies of these, which must fit."""
+    """With copies of `pairs`, `steps` and `ends`, which must fit, see SUFFIXES."""
     suffixes = new(SUFFIXES)
     suffixes.table = zeros(1, np.int32)
     suffixes.pairs, suffixes.steps, suffixes.ends = pairs.copy(), steps.copy(), ends.copy()
@@ -54,7 +55,7 @@ def suffixes_of(pairs, steps, ends):
 
 @jit
 def no_suffixes(nnz):
-    """For states of so many active features."""
+    """For states of `nnz` active features."""
     return suffixes_of(zeros((0, 2 + nnz), np.int32), zeros(0, np.int32), zeros(0, np.int64))
 
 
@@ -94,7 +95,7 @@ def make_room(suffixes, steps):
 
 @jit_part
 def slot_of(table, pairs, stage, action, active):
-    """Where a pair stands in the hash table, or the empty slot where it would go."""
+    """Where a pair, of which `active` are the features, stands in the hash `table`, or the empty slot for it."""
     mask = table.size - 1
     z = mix(np.uint64(stage + 1))
     z = mix(z + np.uint64(action + 1))
@@ -137,7 +138,7 @@ def note(suffixes, active, actions, stage, first, end):
 
 @jit
 def note_observations(suffixes, actor, observations, actions, stage):
-    """`note` for the steps from these observations on, all of which have features."""
+    """`note` for steps at these `observations`, all of which have features, with these `actions`."""
     active = zeros((observations.shape[0], suffixes.pairs.shape[1] - 2), np.int32)
     if observations.shape[1] != actor.observation.size or active.shape[1] != actor.indices.shape[1]:
         raise ValueError("these observations have another size")

@@ -7,7 +7,7 @@ from fpi._compiling import jit_inline, jit_part
 
 @jit_inline
 def tile_indices(x, grid, out):
-    """Write the active tile of every tiling; False if the observation is not finite.
+    """Write the active tile of every tiling for observation `x` into `out`; False if it is not finite.
 
     A row of `grid` describes one dimension: its low end, tiles per unit, cells, whether it is periodic, and the shift
     of every tiling as a share of a tile.
@@ -42,7 +42,10 @@ def tile_indices(x, grid, out):
 
 @jit_part
 def active_features(x, grid, states, out):
-    """Tile coding by `grid`, or one-hot features of `states` states if there are any; False where there are none."""
+    """Write the active features of `x` into `out`: tile coding by `grid`, or one-hot features if there are `states`.
+
+    False where there are none.
+    """
     if states == 0:
         return tile_indices(x, grid, out)
     if not (0.0 <= x[0] < states and x[0] == np.floor(x[0])):
