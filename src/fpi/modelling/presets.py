@@ -4,7 +4,7 @@ from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"scales": (1.2, 1.0, 0.1, 1.0), "interval": 2},
-    "MountainCar-v0": {"scales": (0.2, 0.02), "interval": 4},
+    "MountainCar-v0": {"interval": 3},
     "InvertedPendulum-v5": {
         "interval": 2,
         "grid": ((-1.0,), (0.0,), (1.0,)),
