@@ -13,7 +13,7 @@ from fpi import baselines, model_files
 from fpi.baselines.in_model import imagine as imagine_by_method
 from fpi.data import Trajectory
 from fpi.errors import EnvironmentMismatch, InputError, ModelFileError
-from fpi.kernels import smooth, windows
+from fpi.kernels import search, smooth, windows
 from fpi.modelling import coordinates, dynamics, ends, known, planners
 from fpi.modelling.certificate import Certificate
 from fpi.modelling.experience import Experience, Observations
@@ -513,7 +513,7 @@ def every_window(plan, z):
     """All sequences of decisions, and what each is worth."""
     sequences = np.array(list(itertools.product(range(3), repeat=plan.horizon)))
     values = np.empty(len(sequences))
-    windows.value_of(plan.model.dynamics, plan.model.ends, plan.stages, z, sequences, values, 0.0)
+    search.value_of(plan.model.dynamics, plan.model.ends, plan.stages, z, sequences, values, 0.0)
     return sequences, values
 
 

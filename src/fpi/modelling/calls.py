@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fpi._interrupts import held
-from fpi.kernels import choose, nets, smooth, windows
+from fpi.kernels import choose, nets, search, smooth, windows
 
 
 def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,5 +28,5 @@ choose_widest, log_likelihood = _whole(smooth.choose_widest), _whole(smooth.log_
 factorise, gram, normal_matrix = map(_whole, (smooth.factorise, smooth.gram, smooth.normal_matrix))
 product, similarities_of = _whole(smooth.product), _whole(smooth.similarities_of)
 solve_lower, solve_upper = _whole(smooth.solve_lower), _whole(smooth.solve_upper)
-best_window, decide, imagine = map(_whole, (windows.best_window, windows.decide, windows.imagine))
-sweep, value_of = _whole(windows.sweep), _whole(windows.value_of)
+best_window, value_of = _whole(search.best_window), _whole(search.value_of)
+decide, imagine, sweep = map(_whole, (windows.decide, windows.imagine, windows.sweep))

@@ -2,10 +2,10 @@
 
 Each target is a ridge regression on terms that are linear for every action and quadratic for all of them, plus a kernel
 regression of what that leaves, on inducing data chosen widest first. Linear terms differ little between actions, and
-neighbours on a grid do nearly the same. The kernel's rates, one for each coordinate, are the likeliest ones, where a
-usual rate is likely beforehand. Data that the regression of the others does not explain (a wall, a clip; the first are
-those far from the trend) are kept apart, and answer for what is nearest to them. Rewards may be random: their
-regression estimates means.
+neighbours on a grid do nearly the same. The kernel's rates, one for each coordinate and one for actions, are the
+likeliest ones, where a usual rate is likely beforehand. Data that the regression of the others does not explain (a wall,
+a clip; the first are those far from the trend) are kept apart, and answer within half a unit, unless an explained
+neighbour is nearer. Rewards may be random: their regression estimates means.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TREND_RIDGE = 1e-6  # per datum
 INFLUENCE = 0.02  # of a unit of one coordinate on what follows a step: less is little
 PRECISION = 3e-4  # of the kernel regression, in scaled units: smaller residuals need fewer inducing data
 WIDEST = 0.1  # squared width that data have at most, however small residuals are: inducing data tell what is known
-ACTION_GAP = 1.0  # squared distance of the kernel between two Discrete actions, or those at both ends of a grid
+ACTION_GAP = 1.0  # squared distance of the kernel between Discrete actions, or both ends of a grid, at the usual rate
 REACH = 1.0  # squared distance, in the same units, below which a decision is known
 OWN = 0.03  # how far linear terms of single actions are likely to differ, beside those that all share
 FIRST_RATE, SLOWEST_RATE, FASTEST_RATE = 0.3, 0.03, 3.0

@@ -3,8 +3,8 @@
 `FrozenStages` is Frozen Policy Iteration with a simulator. Backwards over the stages h = H-1 ... 0 of a window it rolls
 out every action at every point of the cover, followed by the frozen policies of the later stages; Q_h is the kernel
 regression of these returns, pi_h its argmax, frozen before stage h - 1 begins. So no stored return ever goes stale: the
-complete-stage case of the paper's Lemma 2. At a state it then imagines one window for every short prefix of actions,
-followed by the frozen policies, and takes the best.
+complete-stage case of the paper's Lemma 2. At a state it then compares one window for every first action, followed by
+the frozen policies, with those that a search finds, which Q_h guides.
 """
 
 from __future__ import annotations
