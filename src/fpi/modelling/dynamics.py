@@ -3,8 +3,8 @@
 Each target is a ridge regression on terms that are linear for every action and quadratic for all of them, plus a kernel
 regression of what that leaves, on inducing data chosen widest first. Linear terms differ little between actions, and
 neighbours on a grid do nearly the same. The kernel's rates, one for each coordinate and one for actions, are the
-likeliest ones, where a usual rate is likely beforehand. Data that the regression of the others does not explain (a wall,
-a clip; the first are those far from the trend) are kept apart, and answer within half a unit, unless an explained
+likeliest ones, where a usual rate is likely beforehand. Data that the regression of the others does not explain (a
+wall, a clip; the first are those far from the trend) are kept apart, and answer within half a unit, unless an explained
 neighbour is nearer. Rewards may be random: their regression estimates means.
 """
 
