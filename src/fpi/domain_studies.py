@@ -131,7 +131,7 @@ def _game(
             "PAC, hindsight": Learner(
                 "PAC", 2_000, 50, {**_ONE_HOT, **arguments, "explore": "random", "hindsight": True}
             ),
-            "ModelFPI": _model(500, 10, **arguments),
+            "ModelFPI": _model(500, 10, 60.0, **arguments),
         },
         {"game": game, "memory": memory, "moves": moves, "frameskip": frameskip, "decisions": 64},
         name=game,
