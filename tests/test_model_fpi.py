@@ -154,15 +154,19 @@ def test_pairs_on_a_circle_are_found():
     assert coordinates.find_circles(seen).tolist() == []
 
 
-def test_decisions_last_longer_where_every_step_costs_the_same():
-    def interval(rewards, terminated):
-        seen = np.column_stack([np.arange(41.0), np.zeros(41)])
+def test_how_long_decisions_last():
+    """One step where that is a long way already; at least three where every step costs the same up to the end."""
+
+    def interval(x, rewards, terminated):
+        seen = np.column_stack([x, np.zeros(41)])
         kept = experience_of(Trajectory(seen, np.zeros(40, np.int64), rewards, terminated))
         return coordinates.choose_coordinates(kept, ModelSettings(actions=3, horizon=100)).interval
 
-    costs = np.full(40, -1.0)
-    assert interval(costs, False) == interval(np.append(costs[1:], 0.0), True) == 4
-    assert interval(np.append(costs[1:], 0.0), False) == interval(-costs, True) == 4
+    steps, costs = np.arange(41.0), np.full(40, -1.0)
+    paid = np.append(costs[1:], 0.0)
+    for x, usual, to_end in ((steps, 4, 4), (np.abs(steps % 16 - 8), 2, 3), (steps % 2, 1, 3)):
+        assert interval(x, paid, False) == interval(x, -costs, True) == usual
+        assert interval(x, costs, False) == interval(x, paid, True) == to_end
 
 
 def test_rewards_have_the_range_that_was_seen():

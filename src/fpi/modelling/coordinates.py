@@ -21,7 +21,8 @@ GOAL_INTERVAL = 3  # at least, where all steps cost the same: windows should rea
 LONGEST_HOLD = 4
 DECISIONS = 4  # that an episode of the first should have
 FIRST_STEPS = 16  # that the interval is chosen from, and without which there is no model
-TYPICAL_MOVE = 0.5  # in scaled units, what a decision should move by
+TYPICAL_MOVE, SPEEDY = 0.5, 0.9  # in scaled units, what a decision should move by where things go fast: this quantile
+LARGE_MOVE = 1.5  # of a single step: decisions last one then
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,20 @@ def _choose_interval(experience: Experience, circles: NDArray[np.int64], horizon
         if sum(len(each.actions) for each in first) >= FIRST_STEPS:
             break
     scales = _range_scales(np.concatenate([each.observations for each in first]), circles)
-    longest = int(np.mean([len(each.actions) for each in first])) // DECISIONS
-    longest = max(1, min(LONGEST_INTERVAL, longest))
     rewards = np.concatenate([each.rewards[: len(each.rewards) - each.terminated] for each in first])
     to_end = rewards.size and rewards.max() < 0.0 and rewards.min() == rewards.max()
-    for interval in range(min(GOAL_INTERVAL if to_end else SHORTEST_INTERVAL, longest), longest):
+
+    def moves(interval: int) -> float:
         seen = experience.decisions(interval, first)
         moved = np.sqrt((((seen.after - seen.before) / scales) ** 2).sum(axis=1))
-        if len(moved) and np.median(moved) >= TYPICAL_MOVE:
-            return interval
-    return longest
+        return float(np.quantile(moved, SPEEDY)) if len(moved) else 0.0
+
+    longest = int(np.mean([len(each.actions) for each in first])) // DECISIONS
+    longest = max(1, min(LONGEST_INTERVAL, longest))
+    if not to_end and moves(1) >= LARGE_MOVE:
+        return 1
+    shortest = GOAL_INTERVAL if to_end else SHORTEST_INTERVAL
+    return next((each for each in range(shortest, longest) if moves(each) >= TYPICAL_MOVE), longest)
 
 
 def first_hold(experience: Experience) -> int:
