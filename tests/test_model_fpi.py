@@ -367,6 +367,23 @@ def test_rewards_far_from_data_are_doubted():
     assert min(shares) < 0.01 < 0.05 < max(shares)
 
 
+def targets_at(made, z, after):
+    return dynamics.targets_of(z, np.zeros(len(z)), after, made.plain, made.circles)
+
+
+def test_an_action_that_was_never_taken_is_not_known():
+    """However alike the others are, and nothing is certified of it."""
+    rng = RNG(0)
+    z, actions = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 2, 200)
+    after = z + 0.3 * np.sin(2 * z) + 0.1 * actions[:, None]
+    made = dynamics.fit_dynamics(z, actions, np.zeros(200), after, NO_CIRCLES, dynamics.Actions(3, 2))
+    assert made.offsets[:2].max() < 0.1
+    rule, seen, x = ends.fit_ends(z[:0], np.zeros(0), z), np.empty(2), np.array([0.2, 0.3])
+    assert [windows.decide(made, rule, np.nan, x, a, seen)[2] for a in range(3)] == [True, True, False]
+    assert (known.distances(made, x) < 1.0).tolist() == [True, True, False]
+    assert np.isnan([Certificate(made)(x, a) for a in range(3)]).tolist() == [False, False, True]
+
+
 def test_a_step_is_off_by_no_more_than_is_certified():
     """Of a function of the kernel's space with a norm that is known: twice what the data need, at most."""
     rng = RNG(0)
@@ -386,8 +403,11 @@ def test_a_step_is_off_by_no_more_than_is_certified():
     assert np.median(bounds) < 0.3  # of increments up to 0.7
     at_data = np.array([certificate(each, 0) for each in z[:30]])
     assert np.median(at_data) < 0.3 * np.median(bounds)
-    far = certificate(np.array([6.0, 6.0]), 0)
-    assert far > 10 * np.median(bounds)
+    assert np.isnan(certificate(np.array([60.0, 60.0]), 0))  # not known
+    flat = made._replace(weights=np.zeros_like(made.weights))  # a regression that is off by all that the trend leaves
+    rest = np.abs(targets_at(made, z, follow(z)) - dynamics.predict_targets(flat, z, actions))[:, :-1].max(axis=1)
+    told = np.array([Certificate(flat)(each, 0) for each in z[:30]])
+    assert (told >= 0.9 * rest[:30]).all() and (told <= 1.1 * rest[:30] + 0.2).all()
     spoiled = follow(z)
     spoiled[5] += 4.0
     made = dynamics.fit_dynamics(z, actions, np.zeros(120), spoiled, NO_CIRCLES, dynamics.Actions(1, 2))
@@ -536,6 +556,15 @@ def test_a_wide_search_finds_the_best_window(slope_agent):
         assert found.value >= bare.choose(z, NONE, 0, 0, 0).value - 1e-9
         missed.append(best - bare.choose(z, NONE, 0, 0, 0).value)
     assert max(missed) > 0.1
+
+
+def test_the_stages_guide_the_search(slope_agent):
+    """Few states at a time are enough with them; the same search without any estimates finds less."""
+    plan = planners.FrozenStages(width=5).prepare(slope_agent.plan.model, 12, 0.5)
+    nothing = plan.stages._replace(weights=np.zeros_like(plan.stages.weights), means=np.zeros_like(plan.stages.means))
+    blind = replace(plan, stages=nothing)
+    found = [[each.choose(z, NONE, 0, 0, 0).value for z in plan.points[::6]] for each in (plan, blind)]
+    assert np.mean(found[0]) > np.mean(found[1]) + 0.1
 
 
 def test_a_window_in_hand_is_followed_between_searches(slope_agent):

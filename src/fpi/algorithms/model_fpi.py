@@ -61,7 +61,8 @@ class ModelExplanation:
     known: bool
     """Some action has data near enough, or with numbered states all actions were tried."""
     values: Floats
-    """For each first action, the return that the model promises for the best window; NaN where nothing is known."""
+    """For each first action, the return that plans count on for the best window, with rewards far from data doubted;
+    NaN where nothing is known."""
     window: NDArray[np.int64]
     """The decisions planned; each lasts `interval` steps."""
     interval: int
@@ -71,7 +72,8 @@ class ModelExplanation:
     """The values are those of the environment itself, if it is deterministic; else they are a heuristic."""
     step_error: float
     """The most that the model's first step can be off, see `fpi.modelling.certificate`: in scaled units, and if what
-    the trend leaves of the dynamics has at most twice the norm that the data need. NaN where nothing bounds it."""
+    the trend leaves of the dynamics has at most twice the norm that the data need. NaN where nothing bounds it: that
+    step is not known, or no smooth function explains it."""
     promise: str
 
     def __str__(self) -> str:
@@ -220,7 +222,7 @@ class ModelFPI(Agent):
         if isinstance(plan, TablePlan):
             state = int(read[0])
             exact, promise = plan.promise(state, stage)
-            error = 0.0 if plan.after[state, action] != UNTRIED else np.nan
+            error = 0.0 if plan.after[state, action] != UNTRIED and not plan.contradictions else np.nan
             return ModelExplanation(
                 action, bool(known), plan.values[stage, state].copy(), np.array([action]), 1, 0.0, exact, error, promise
             )
@@ -236,11 +238,13 @@ class ModelFPI(Agent):
             )
         draw = *self._draw(None), stage // interval
         window = plan.choose(z, np.empty(0, np.int64), *draw)
-        begun = [plan.choose(z, np.array([a]), *draw).values[a] for a in range(self.actions)]  # where none was tried
+        begun = [
+            plan.choose(z, np.array([a]), *draw[:2], 0).values[a] for a in range(self.actions)
+        ]  # where none was tried
         values = np.maximum(window.values, begun)
         error = Certificate(plan.model.dynamics)(z, action)
         promise = f"heuristic: what the model promises for {plan.horizon} decisions; no bound holds for it. " + (
-            "The first step is that of a datum which no smooth function explains"
+            "Nothing bounds the error of the first step: it is not known, or no smooth function explains it"
             if np.isnan(error)
             else f"The first step is off by at most {error:.2g} scaled units, if what the trend leaves of the "
             "dynamics has at most twice the norm that the data need"

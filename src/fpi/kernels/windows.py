@@ -70,7 +70,7 @@ class Stages(NamedTuple):
     weights: Floats  # (H, A, n)
     means: Floats  # (H, A)
     unknown: float  # reward of a decision in the unknown
-    highest: float  # that no decision's reward is taken to be above
+    highest: float  # the largest reward of a decision, as assumed to break windows off
 
 
 @jit

@@ -6,7 +6,8 @@ deterministic, so f_m is exactly what was seen. The interpolant of f_m is known,
 
     |f(x) - s(x)| <= |k(x)' K^-1 r_m| + P(x) sqrt(B² - f_m' K^-1 f_m),     P(x)² = k(x, x) - k(x)' K^-1 k(x).
 
-Only B is not known. The data need at least N = sqrt(f_m' K^-1 f_m); B = 2 N is assumed, which leaves sqrt(3) N.
+Only B is not known. The data need at least N = sqrt(f_m' K^-1 f_m); B = 2 N is assumed, which leaves sqrt(3) N. The
+trend is fitted to the same data, which makes N too small where they are few or nearly linear.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from fpi.kernels.windows import ODD_REACH, Dynamics
-from fpi.modelling.dynamics import TURN_UNIT
+from fpi.modelling.dynamics import FLOOR, TURN_UNIT
+from fpi.modelling.known import distances
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +26,8 @@ NORMS = 2.0  # that f has at most, for one that the data need
 class Certificate:
     """The inequality above for one model; asked about a step, the most that it can be off in an increment or turn.
 
-    In scaled units; NaN where the step is that of a datum which no smooth function explains.
+    In scaled units, and not below `FLOOR`; NaN where the step is not known, or that of a datum which no smooth function
+    explains.
     """
 
     def __init__(self, dynamics: Dynamics) -> None:
@@ -41,6 +44,8 @@ class Certificate:
 
     def __call__(self, z: Floats, action: int) -> float:
         dynamics = self.dynamics
+        if distances(dynamics, z)[action] >= 1.0:
+            return float("nan")
         mine = np.flatnonzero(dynamics.odd_actions == action)
         odd = ((dynamics.odd_points[:, mine] - z[:, None]) ** 2).sum(axis=0)
         if mine.size and odd.min() < ODD_REACH and mine[odd.argmin()] < dynamics.odd_reward.size:
@@ -51,7 +56,7 @@ class Certificate:
         power = np.sqrt(max(0.0, 1.0 - float(near @ solved)))
         bounds = np.abs(self.residuals @ solved) + power * np.sqrt(NORMS**2 - 1.0) * self.norms
         bounds[len(dynamics.plain) :] *= TURN_UNIT
-        return float(bounds[:-1].max())  # without the reward, which may be random
+        return max(FLOOR, float(bounds[:-1].max()))  # without the reward, which may be random
 
 
 def kernel(squares: Floats) -> Floats:

@@ -45,7 +45,7 @@ def choose_coordinates(experience: Experience, settings: ModelSettings) -> Coord
     seen = np.concatenate([each.observations for each in experience.episodes])
     circles = find_circles(seen) if settings.angles is None else np.array(settings.angles, np.int64).reshape(-1, 2)
     scales = _range_scales(seen, circles) if settings.scales is None else np.array(settings.scales)
-    interval = settings.interval or _choose_interval(experience, circles, settings.horizon)
+    interval = settings.interval or _choose_interval(experience, circles)
     return Coordinates(scales, circles, interval)
 
 
@@ -67,8 +67,11 @@ def _range_scales(observations: Floats, circles: NDArray[np.int64]) -> Floats:
     return np.where(scales > 0, scales, 1.0)
 
 
-def _choose_interval(experience: Experience, circles: NDArray[np.int64], horizon: int) -> int:
-    """The shortest decision that moves by a typical length, and of which even short episodes have some."""
+def _choose_interval(experience: Experience, circles: NDArray[np.int64]) -> int:
+    """The shortest decision that moves by a typical length, and of which even short episodes have some.
+
+    One step where that is a long way already; at least `GOAL_INTERVAL` where every step costs the same.
+    """
     first = []
     for each in experience.episodes:
         first.append(each)

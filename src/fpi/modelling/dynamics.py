@@ -40,7 +40,7 @@ INFLUENCE = 0.02  # of a unit of one coordinate on what follows a step: less is 
 PRECISION = 3e-4  # of the kernel regression, in scaled units: smaller residuals need fewer inducing data
 WIDEST = 0.1  # squared width that data have at most, however small residuals are: inducing data tell what is known
 ACTION_GAP = 1.0  # squared distance of the kernel between Discrete actions, or both ends of a grid, at the usual rate
-REACH = 1.0  # squared distance, in the same units, below which a decision is known
+REACH = 1.0  # squared distance, in the same units, below which a step is known
 OWN = 0.03  # how far linear terms of single actions are likely to differ, beside those that all share
 FIRST_RATE, SLOWEST_RATE, FASTEST_RATE = 0.3, 0.03, 3.0
 DOUBT = 5.0  # what the log-likelihood has to gain for a rate twice or half the first: few data say little
@@ -110,7 +110,7 @@ class Actions:
     """What actions have in common: the squared distances between them, and the terms of the trend that they share."""
 
     def __init__(self, count: int, d: int, grid: Any = None) -> None:
-        self.count = count
+        self.count, self.on_grid = count, grid is not None
         linear = np.zeros((count, 1 + d, count, 1 + d))  # the terms of each action, one by one
         for a, j in np.ndindex(count, 1 + d):
             linear[a, j, a, j] = OWN if j or grid is not None else 1.0
@@ -203,6 +203,8 @@ def _fit_smooth(
     residuals[~paid, -1] = 0.0
     rates, gap = found or _likely_rates(z, actions, residuals, float(np.ptp(targets[paid, -1])), kinds.offsets)
     offsets = gap * kinds.offsets
+    if not kinds.on_grid:  # what an action does that was never taken is not known, however alike the others are
+        offsets[np.bincount(actions, minlength=count) == 0] = np.inf
     points = np.ascontiguousarray((z * rates).T)
     size = np.sqrt((residuals**2).mean(axis=0))
     size[len(plain) : -1] *= TURN_UNIT

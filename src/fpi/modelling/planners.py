@@ -49,7 +49,7 @@ class Window(NamedTuple):
     actions: Ints
     value: float
     values: Floats
-    """The best value found for each first action; minus infinity where none was tried."""
+    """The best value found for each first action; minus infinity where none was tried, or could have been the best."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class FrozenStages:
     width_kept: int = 5
     """The same where a window is kept from before."""
     every: int = 4
-    """So many decisions lie between two searches, as long as the window that is kept runs its course."""
+    """A search at every so many decisions, as long as the window that is kept runs its course."""
 
     def prepare(self, model: SmoothModel, horizon: int, pessimism: float) -> Plan:
         sketch = self._sweep(bare_plan(model, horizon, pessimism, model.cover[::SKETCH], self))

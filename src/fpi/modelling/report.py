@@ -32,15 +32,17 @@ class ModelReport:
     unexplained: float
     """Of the known decisions, the share that it was off by more than half a unit."""
     certified: float
-    """Of the known steps for which `explain` states a `step_error`, the share that were off by no more."""
+    """Of the steps for which `explain` states a `step_error`, the share that were off by no more; NaN if of none."""
 
     def __str__(self) -> str:
-        text = (
-            f"after {self.episodes} episodes: {self.known_share:.0%} of the last one's states were known before; the "
-            f"model of the others was off by {self.decision_error:.2g} units over one decision and by "
-            f"{self.window_error:.2g} over {self.decisions} (medians); the step errors that explain states held for "
-            f"{self.certified:.0%} of its steps"
-        )
+        text = f"after {self.episodes} episodes: {self.known_share:.0%} of the last one's states were known before"
+        if not np.isnan(self.decision_error):
+            text += f"; the model of the others was off by {self.decision_error:.2g} units over one decision"
+            if not np.isnan(self.window_error):
+                text += f" and by {self.window_error:.2g} over {self.decisions}"
+            text += " (medians)"
+        if not np.isnan(self.certified):
+            text += f"; the step errors that explain states held for {self.certified:.0%} of the steps that have one"
         if self.unexplained > UNEXPLAINED:
             text += (
                 f". {self.unexplained:.0%} of known decisions went elsewhere by more than half a unit: the "
@@ -73,13 +75,13 @@ def report_of(plan: Plan, experience: Experience) -> ModelReport:
 
 
 def _certified_share(plan: Plan, steps: Decisions) -> float:
-    """How many known steps were off by no more than what is certified of them."""
+    """How many steps were off by no more than what is certified of them."""
     model, certificate = plan.model, Certificate(plan.model.dynamics)
     z, held = model.coordinates(steps.before), []
     seen = targets_of(z, steps.rewards, model.coordinates(steps.after), model.dynamics.plain, model.dynamics.circles)
     errors = target_errors(model.dynamics, z, steps.actions, seen)
     for each, action, error in zip(z, steps.actions, errors, strict=True):
-        bound = certificate(each, int(action)) if plan.distance(each) < 1.0 else np.nan
+        bound = certificate(each, int(action))
         if not np.isnan(bound):
             held.append(error <= bound)
     return float(np.mean(held)) if held else np.nan
@@ -90,6 +92,8 @@ def _window_error(plan: Plan, episode: Trajectory) -> tuple[int, float]:
     interval = plan.model.coordinates.interval
     decisions = len(episode.actions) // interval
     length = min(plan.horizon, decisions)
+    if not length:
+        return 0, np.nan
     apart = []
     for first in range(0, decisions - length + 1, max(1, length // 4)):
         state = episode.observations[first * interval]
