@@ -187,7 +187,7 @@ def draw(rows: list[dict[str, Any]], peers: list[dict[str, Any]], path: Path) ->
     from fpi.report.figures import BLUE, GREY, RED, _panels, save
 
     shown = [task for task in TASKS if any((row["task"], row["variant"]) == (task, FIRST) for row in rows)]
-    figure, panels = _panels(len(shown))
+    figure, panels = _panels(len(shown), columns=3, width=4.0)
     for task, panel in zip(shown, panels, strict=True):
         runs = [row for row in rows if (row["task"], row["variant"]) == (task, FIRST)]
         for row in runs:
